@@ -78,7 +78,7 @@ const struct command commands[] = {
       "The file holds the ranks, the tokens and width of X, and operators: products with their "
       "widths,\n"
       "pointwise ones and norms; docs/search.md has its keys. Costs are in units of\n"
-      "S (n - 1)/n, S the bytes of X, forwards and backwards.\n",
+      "S (n - 1)/n, with S the bytes of X and n the ranks, and include forward and backward.\n",
       cmd_partition },
     { "export", COMMAND_EXPORT, "write a plan as the arguments and launch script of a framework",
       "  simsearch export plan.json --to megatron -o plan\n"

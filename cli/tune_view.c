@@ -230,7 +230,7 @@ static void print_proposals(struct tune_answer *answer, const struct options *op
     printf("best      ");
     print_rival(of, of->choice);
     if (of->change[of->choice] < 0 && answer->changes.count > 0)
-        printf(", as no better change gains with a probability of %.0f %%", 100 * SURE_GAIN);
+        printf(", as no change is faster with a probability of %.0f %% or more", 100 * SURE_GAIN);
     printf(", P(fastest, or within %.0f %% of it) %.0f %%\n", 100 * CLOSE_TO_BEST,
            100 * of->p_best);
     for (int i = 0; i < of->num_next; i++) {

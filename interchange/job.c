@@ -51,8 +51,8 @@ bool job_has_named_axes(const struct job *job, struct err *err)
 {
     for (int i = NUM_NAMED_AXES; i < num_axes; i++)
         if (job->plan.degree[i] > 1)
-            return err_set(err, ERR_INFEASIBLE, axes[i]->name, "no setting means %s",
-                           axes[i]->name);
+            return err_set(err, ERR_INFEASIBLE, axes[i]->name,
+                           "the framework has no setting for %s", axes[i]->name);
     return true;
 }
 
@@ -62,11 +62,11 @@ bool job_is_plain(const struct job *job, struct err *err)
     if (!job_has_named_axes(job, err))
         return false;
     if (memcmp(plan->order, usual.order, sizeof usual.order) != 0)
-        return err_set(err, ERR_INFEASIBLE, "order", "ranks are in order tp-cp-dp-pp alone");
+        return err_set(err, ERR_INFEASIBLE, "order", "ranks can only be in the order tp-cp-dp-pp");
     if (!exchange_is_default(&plan->exchange))
-        return err_set(err, ERR_INFEASIBLE, "exchange", "gradients are exchanged exactly");
+        return err_set(err, ERR_INFEASIBLE, "exchange", "gradients can only be reduced exactly");
     return plan->capacity == 0 ||
-           err_set(err, ERR_INFEASIBLE, "capacity", "experts take all of their tokens");
+           err_set(err, ERR_INFEASIBLE, "capacity", "experts cannot have a capacity");
 }
 
 void job_make_plain(struct job *job)

@@ -32,7 +32,7 @@ bool megatron_order_exists(const struct rule_case *of, struct err *err)
         return false;
     return memcmp(plan->order, usual.order, sizeof usual.order) == 0 ||
            memcmp(plan->order, other, sizeof other) == 0 ||
-           BROKEN("order", "ranks can be in order tp-cp-dp-pp or tp-cp-pp-dp alone");
+           BROKEN("order", "ranks can only be in the order tp-cp-dp-pp or tp-cp-pp-dp");
 }
 
 void megatron_mend_order(struct job *job, struct arena *arena)

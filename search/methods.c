@@ -5,8 +5,7 @@
 #include <string.h>
 
 const struct search_method search_methods[] = {
-    { "bnb",
-      "branch and bound: families of plans by a lower bound of their times, until none is left",
+    { "bnb", "branch and bound: examines families of plans by rising lower bound of their times",
       "Land and Doig 1960", bnb_run, false },
     { "dp",
       "bnb, and a dynamic program over the layers of each stage, which proves its division the "
@@ -19,7 +18,7 @@ const struct search_method search_methods[] = {
     { "zo", "simulated annealing and an evolution strategy, within a budget",
       "Kirkpatrick, Gelatt and Vecchi 1983; Rechenberg 1973", zeroth_order_run, true },
     { "rl", "a policy learnt by REINFORCE, within a budget", "Williams 1992", reinforce_run, true },
-    { "random", "plans drawn at random, to compare with", "Bergstra and Bengio 2012", random_run,
+    { "random", "plans drawn at random, as a baseline", "Bergstra and Bengio 2012", random_run,
       true },
 };
 const int num_search_methods = LENGTH(search_methods);

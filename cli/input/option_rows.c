@@ -154,8 +154,8 @@ const struct option_row option_rows[] = {
     { "--from-run", NULL, "WORDS", EXPLAIN,
       { "from-run", TEXT(from_run),
         .doc = "A published run instead of a plan: \"params=175B tokens=300B gpus=1024 "
-               "gpu=a100 days=34\" gives the utilisation U by 8TP and 6TP; u=0.45 in place of "
-               "days= gives the days." } },
+               "gpu=a100 days=34\" gives the utilization U by 8 T P and by 6 T P FLOPs; u=0.45 in "
+               "place of days= gives the days." } },
     { "--fix", NULL, "WORDS", SEARCH | DESIGN,
       { "fix", TEXT(search.fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH | DESIGN,
@@ -169,22 +169,26 @@ const struct option_row option_rows[] = {
                "--placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(search.uneven),
-        .doc = "Also divides the layers unevenly over stages if embedding, head or memory make that "
+        .doc = "Also divides the layers unevenly over stages if embedding, head or memory make "
+               "that "
                "faster. A stage's layers are dealt to its chunks one by one, so that all chunks of "
                "the stage take about the same time." } },
     { "--recompute-modules", NULL, NULL, SEARCH | DESIGN,
       { "recompute-modules", SWITCH(search.recompute_modules),
-        .doc = "Lets selective recompute repeat the parts with which a plan is fastest, of all sets "
-               "of parts that the model has (recompute=selective:...)." } },
+        .doc = "Lets selective recompute repeat any set of the model's parts, and chooses the set "
+               "with which a plan is fastest (recompute=selective:...)." } },
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(search.recompute_mixes),
         .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
-        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a lower bound on their step times or, for each plan of the family, a lower bound, its memory or its time. If no plan is feasible, the proof shows this." } },
+        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a "
+               "lower bound on their step times or, for each plan of the family, a lower bound, "
+               "its memory or its time. If no plan is feasible, the proof shows this." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
-        .doc = "With the method milp: maximum number of stage types; stages of one type have the same numbers of layers and of recomputed layers." } },
+        .doc = "With the method milp: maximum number of stage types; stages of one type have the "
+               "same numbers of layers and of recomputed layers." } },
     { "--same-recompute", NULL, NULL, SEARCH,
       { "same-recompute", SWITCH(search.same_recompute),
         .doc = "With the method milp: all stages recompute the same number of layers, or all "
@@ -223,7 +227,7 @@ const struct option_row option_rows[] = {
     { "--oom-risk", NULL, "X", SEARCH | DESIGN | TUNE,
       { "oom-risk", .kind = FIELD_NUMBER, F(search.oom_risk), .min = 0.001, .max = 1,
         .doc = "Recommends plans that run out of memory with at most this probability; 0.05 "
-               "when not given. With 0.5 or more, all plans that are predicted to fit." } },
+               "when not given. 0.5 or more accepts all plans that are predicted to fit." } },
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
         .min = 0, .max = 1e9, .doc = "Price of one GPU in $/h (2.5); the cluster's price when not given." } },
@@ -242,7 +246,10 @@ const struct option_row option_rows[] = {
                "`layers`: for the --model with as many layers as fit." } },
     { "--robust", NULL, "X|region", SEARCH,
       { "robust", TEXT(search.robust_words),
-        .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up to this share (0.1), and the smallest deviation that makes another plan the best. \"region\": proves for which share of the 90 % region of the fitted constants it stays the best." } },
+        .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up "
+               "to this share (0.1), and the smallest deviation that makes another plan the best. "
+               "\"region\": proves for which share of the 90 % region of the fitted constants it "
+               "stays the best." } },
     { "--time-limit", NULL, "T", SEARCH | DESIGN,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(search.time_limit_s),
         .min = 1e-3, .max = 1e9,
@@ -265,7 +272,8 @@ const struct option_row option_rows[] = {
       { "predictions", TEXT(fit.predictions), .doc = "Writes each row's prediction to a CSV file." } },
     { "--tolerance", NULL, "X", VALIDATE,
       { "tolerance", .kind = FIELD_NUMBER, F(fit.tolerance), .min = 0, .max = 100,
-        .doc = "Exit 5 when the median error of a dense source is above this (0.1: 10 %)." } },
+        .doc = "Exits with code 5 when the median error of a dense source is above this (0.1: 10 "
+               "%)." } },
     { "--source", NULL, "KEY", VALIDATE,
       { "source", TEXT(fit.source), .doc = "Scores only the rows of this source_key." } },
     { "--why", NULL, NULL, VALIDATE,
@@ -288,12 +296,14 @@ const struct option_row option_rows[] = {
                "the number that the benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
       { "quick", SWITCH(calibration.quick),
-        .doc = "Fewer shapes, sizes and repeats: about one minute, or two on GPUs, instead of "
-               "four and eight. If other programs run, shapes are left out, and the file says "
+        .doc = "Measures fewer shapes, sizes and repeats: takes about one minute, or two on GPUs, "
+               "instead of four and eight. If other programs run, shapes are left out, and the "
+               "file says "
                "so." } },
     { "--for", NULL, "NAME", SEARCH | CALIBRATE,
       { "for", TEXT(calibration.for_model),
-        .doc = "[search]Only plans that this framework can run (`list targets`), on its stack."
+        .doc = "[search]Searches only plans that this framework can run (`list targets`), on its "
+               "stack."
                "[calibrate]Measures the shapes of this model too." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,
       { "refine", TEXT(calibration.refine),
@@ -324,7 +334,8 @@ const struct option_row option_rows[] = {
                "layers and replicas, compared with the prediction of that part." } },
     { "--data", NULL, "TEXT", RUN | SEARCH,
       { "data", TEXT(training.data),
-        .doc = "Trains on the bytes of a shipped text (`list texts`) or of a file; on random tokens "
+        .doc = "Trains on the bytes of a shipped text (`list texts`) or of a file; on random "
+               "tokens "
                "when not given." } },
     { "--rate", NULL, "R", RUN | SEARCH,
       { "rate", .kind = FIELD_NUMBER, F(training.rate), .min = 0, .max = 1e6,

@@ -279,9 +279,9 @@ static bool set_training(const struct options *options, struct setup *setup, str
         setup_assume(setup, "only %s parameters of %s are trained", trained, model->name);
     }
     if (model->reference)
-        setup_assume(setup,
-                     "a model that is not trained runs forward over each batch before the step%s",
-                     model->lora > 0 ? ": the same without adapters" : ", split as the other");
+        setup_assume(
+            setup, "an untrained copy of the model runs forward over each batch before the step%s",
+            model->lora > 0 ? ", without adapters" : ", split over ranks like the trained one");
     return true;
 }
 

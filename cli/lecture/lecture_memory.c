@@ -115,7 +115,7 @@ static void add_training(struct lecture *lecture, const struct lecture_case *of)
     struct lecture_row *row = lecture_add(
         lecture,
         (struct lecture_row){ .topic = copy_topic,
-                              .name = "training a microbatch in fp32",
+                              .name = "fp32 training of a microbatch",
                               .unit = LECTURE_BYTES,
                               .textbook = textbook_training_bytes(model, batch),
                               .detailed = of->copy_state_bytes + of->copy_activations_bytes },
@@ -138,7 +138,7 @@ static void add_data_parallel(struct lecture *lecture, const struct lecture_case
         lecture_add(lecture,
                     (struct lecture_row){
                         .topic = copy_topic,
-                        .name = "data parallelism, 16 bits",
+                        .name = "data-parallel training, 16 bits",
                         .unit = LECTURE_BYTES,
                         .textbook = textbook_data_parallel_bytes(parameters, values, sequences),
                         .detailed = of->copy_state_bytes + of->copy_activations_bytes },
@@ -188,7 +188,7 @@ static void add_recipe(struct lecture *lecture, const struct lecture_case *of)
     const struct textbook_recipe *recipe = &of->textbook->recipe;
     struct lecture_row *row = lecture_add(lecture,
                                           (struct lecture_row){ .topic = rank_topic,
-                                                                .name = "state of a parameter",
+                                                                .name = "state per parameter",
                                                                 .unit = LECTURE_BYTES,
                                                                 .textbook = recipe_bytes(recipe),
                                                                 .detailed = NAN },
@@ -385,17 +385,18 @@ static void add_checkpoints(struct lecture *lecture, const struct lecture_case *
     struct lecture_row *row = lecture_add(
         lecture,
         (struct lecture_row){ .topic = rank_topic,
-                              .name = "layers that recompute holds",
+                              .name = "layers held in memory by recompute",
                               .unit = LECTURE_COUNT,
                               .textbook = textbook_checkpointed_layers(layers, interval),
                               .detailed = NAN },
         recomputes ? "N/K + K" : "N/K + K at K = sqrt N");
     text_add(&row->filled, "%s / %.5g + %.5g", in_digits(layers).text, interval, interval);
     if (recomputes)
-        lecture_gap(row,
-                    "Of a chunk's %s recomputed layers a microbatch keeps N/K inputs, and K layers "
-                    "are in memory whole; least is %.3g, at K = sqrt N = %.3g.",
-                    in_digits(layers).text, textbook_checkpointed_layers(layers, best), best);
+        lecture_gap(
+            row,
+            "A chunk has N = %s recomputed layers. A microbatch keeps N/K inputs, and K layers "
+            "are in memory whole; the minimum is %.3g, at K = sqrt N = %.3g.",
+            in_digits(layers).text, textbook_checkpointed_layers(layers, best), best);
     else
         lecture_gap(row, "This plan has no such layers.");
 }

@@ -44,7 +44,7 @@ static void add_bubbles(struct lecture *lecture, const struct lecture_case *of)
     struct lecture_row *row =
         lecture_add(lecture,
                     (struct lecture_row){ .topic = topic,
-                                          .name = "bubble over compute",
+                                          .name = "bubble relative to compute",
                                           .unit = LECTURE_SHARE,
                                           .textbook = textbook_bubble_of_useful(pipeline),
                                           .detailed = time->bubble_s / busy_s },
@@ -56,7 +56,7 @@ static void add_bubbles(struct lecture *lecture, const struct lecture_case *of)
                 in_seconds(busy_s).text, in_seconds(time->bubble_s).text);
     row = lecture_add(lecture,
                       (struct lecture_row){ .topic = topic,
-                                            .name = "bubble of the step",
+                                            .name = "bubble relative to the step",
                                             .unit = LECTURE_SHARE,
                                             .textbook = textbook_bubble_of_total(pipeline),
                                             .detailed = time->bubble_s / of->prediction->step_s },

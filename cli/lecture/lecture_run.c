@@ -58,7 +58,7 @@ static void add_energy(struct lecture *lecture, const struct lecture_case *of, d
     row = lecture_add(
         lecture,
         (struct lecture_row){ .topic = topic,
-                              .name = "carbon of it",
+                              .name = "carbon of this energy",
                               .unit = LECTURE_GRAMS,
                               .textbook = textbook_gco2(textbook_wh, us_grams_per_kwh),
                               .detailed = textbook_gco2(detailed_wh, us_grams_per_kwh) },
@@ -124,7 +124,7 @@ static void add_intervals(struct lecture *lecture, const struct textbook_failure
         lecture_gap(row, "The detailed value is that of the row above.");
     }
     row =
-        add_failure_row(lecture, "time that is kept, t by Young", LECTURE_SHARE,
+        add_failure_row(lecture, "share of time kept, t by Young", LECTURE_SHARE,
                         textbook_ettr_linear(failure, young_s), kept, "1/(1 + C/t + (t/2 + R)/M)");
     text_add(&row->filled, "1 / (1 + %s / %s + (%s / 2 + %s) / %s)", c.text, t.text, t.text, r.text,
              m.text);
@@ -153,7 +153,7 @@ static void add_failures(struct lecture *lecture, const struct lecture_case *of)
     };
     struct goodput goodput = goodput_of_plan(of->setup, &of->setup->plan, of->prediction);
     struct lecture_row *row =
-        add_failure_row(lecture, "between failures M", LECTURE_SECONDS, failure.mtbf_s,
+        add_failure_row(lecture, "time between failures M", LECTURE_SECONDS, failure.mtbf_s,
                         goodput.failures.mtbf_s, "1000 days/(r nodes)");
     text_add(&row->filled, "1000 x 24 h / (%.3g x %d)", failures_per_1000_node_days, nodes);
     lecture_gap(row,

@@ -82,7 +82,7 @@ static void add_compute(struct lecture *lecture, const struct lecture_case *of)
     struct lecture_row *row =
         lecture_add(lecture,
                     (struct lecture_row){ .topic = topic,
-                                          .name = "compute, U from the profile",
+                                          .name = "compute, at the profile's U",
                                           .unit = LECTURE_SECONDS,
                                           .textbook = of->estimate->compute_s,
                                           .detailed = busy_s },
@@ -205,7 +205,7 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
 
     struct lecture_row *row =
         add_convention(lecture, of,
-                       &(struct convention){ "causal half, with the head: as here",
+                       &(struct convention){ "causal half, with the head (as here)",
                                              "72 B s l h^2 (1 + s/(12 h) + v/(12 l h))/(N F t)",
                                              textbook_causal_flops(model, batch), model_flops });
     fill_closed(row, of, (struct closed_form){ 72, 12, 12 });

@@ -184,5 +184,10 @@ void show_textbook_setup(const struct terminal *terminal, const struct textbook_
     printf("\n  the textbook uses  %s\n", text_get(&line));
     printf("  and assumes that nothing overlaps, all GPUs and stages are equal, and a layer has 12 "
            "h^2 parameters\n");
+    printf(
+        "  P parameters, T tokens of a step; l layers of width h with a heads; sequences of s "
+        "tokens\n"
+        "  b sequences per micro-batch, w bytes per value; t, p, d ranks (tensor, pipeline, data)\n"
+        "  v chunks per stage, m micro-batches; in the ways to count MFU: batch B, vocabulary v\n");
     text_release(&line);
 }

@@ -141,8 +141,8 @@ static void add_share(struct text *out, double share)
 
 static void add_families(struct text *out, const struct families *families)
 {
-    text_add(out,
-             "\nintervals: half widths (90 %%, log time) of a step that were one part alone\n\n  ");
+    text_add(out, "\nintervals: half widths (90 %%, log time) for a step that consists of one part "
+                  "alone\n\n  ");
     text_add_padded(out, "stack", 20);
     text_add_padded(out, "rows", -5);
     for (int k = 0; k < NUM_ERROR_PARTS; k++)
@@ -164,7 +164,8 @@ static void add_families(struct text *out, const struct families *families)
         text_add(out, "\n");
     }
     text_add(out,
-             "  all: %.1f %% of %d rows lie within, %.1f %% by widths found without their fold\n",
+             "  all: %.1f %% of %d rows lie within their intervals, %.1f %% with widths fitted "
+             "without the row's fold\n",
              100 * families->covered, families->rows, 100 * families->left_out);
 }
 

@@ -217,8 +217,7 @@ void scatter_draw(const struct validation *v, struct text *svg)
     text_add(svg,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
              "height=\"%d\" role=\"img\">\n"
-             "<title>Predicted against measured step times, of runs that nothing was fitted "
-             "on</title>\n"
+             "<title>Predicted against measured step times of held-out runs</title>\n"
              "<style>text{font:13px system-ui,sans-serif;fill:#24292f}.page{fill:#ffffff}"
              ".frame{fill:none;stroke:#8c959f}.grid{stroke:#d8dee4}"
              ".equal{stroke:#57606a}.guide{stroke:#57606a;stroke-dasharray:5 4}"
@@ -227,8 +226,8 @@ void scatter_draw(const struct validation *v, struct text *svg)
              "</style>\n<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n",
              WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
     text_add(svg,
-             "<text x=\"%d\" y=\"24\" style=\"font-weight:600\">%d measured training runs "
-             "that nothing was fitted on, and what simsearch predicts</text>\n",
+             "<text x=\"%d\" y=\"24\" style=\"font-weight:600\">%d held-out training runs: "
+             "predicted against measured step time</text>\n",
              LEFT, v->scores.all.not_fitted.groups);
     add_axes(svg, &range);
     add_sources(svg, v, &range);

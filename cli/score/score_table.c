@@ -152,9 +152,7 @@ static void add_worst(struct text *out, const struct validation *v)
 static void add_coverage(struct text *out, const struct score *score)
 {
     if (score->groups > 0)
-        text_add(out,
-                 "Measured time in the 90 %% interval: %.1f %% of the %d that nothing was fitted "
-                 "on\n",
+        text_add(out, "Measured time in the 90 %% interval: %.1f %% of the %d held-out times\n",
                  100 * score->coverage, score->groups);
 }
 
@@ -213,9 +211,8 @@ static void add_regret(struct text *out, const struct choices *choices, int widt
 static void add_intervals(struct text *out, const struct interval_needs *needs)
 {
     if (needs->count > 0)
-        text_add(out,
-                 "\nHalf width of the 90 %% interval, in log time: what rows need that nothing "
-                 "was fitted on\n  stack or profile            groups   needed   stated\n");
+        text_add(out, "\nHalf width of the 90 %% interval that held-out rows need, in log time\n  "
+                      "stack or profile            groups   needed   stated\n");
     for (int i = 0; i < needs->count; i++) {
         const struct interval_need *of = &needs->at[i];
         text_add(out, "  %-8s", of->is_of_stack ? "stack" : "profile");
@@ -240,7 +237,7 @@ static void add_suspect(struct text *out, const struct suspect *suspect, double 
 void validation_add_reason(struct text *out, const struct diagnosis *of)
 {
     int part = diagnosis_part(of);
-    text_add(out, "%s is %.0f %% of the step", time_part_table[part].label, 100 * of->share[part]);
+    text_add(out, "%s: %.0f %% of the step", time_part_table[part].label, 100 * of->share[part]);
     if (of->usual[part] > 0)
         text_add(out, ", %.0f %% in its source", 100 * of->usual[part]);
     text_add(out, "; ");
@@ -287,16 +284,12 @@ void validation_print_text(const struct validation *v, const struct options *opt
              "|log(predicted / measured)|\n",
              scores->num_rows, scores->num_rows == 1 ? "" : "s", scores->num_core_groups,
              scores->num_core_groups == 1 ? "" : "s", scores->num_scored);
-    add_table(&out, scores, "Step time, dense, rows that nothing was fitted on", SCORE_DENSE,
-              not_fitted_part);
-    add_table(&out, scores, "Step time, dense, rows that constants were fitted on", SCORE_DENSE,
-              fitted_part);
+    add_table(&out, scores, "Step time, dense, held-out rows", SCORE_DENSE, not_fitted_part);
+    add_table(&out, scores, "Step time, dense, fitted rows", SCORE_DENSE, fitted_part);
     add_table(&out, scores, "Step time, mixture of experts", SCORE_MOE, not_fitted_part);
     add_table(&out, scores, "Step time, mixture of experts, fitted", SCORE_MOE, fitted_part);
-    add_table(&out, scores, "Memory, rows that nothing was fitted on", SCORE_MEMORY,
-              not_fitted_part);
-    add_table(&out, scores, "Memory, rows that constants were fitted on", SCORE_MEMORY,
-              fitted_part);
+    add_table(&out, scores, "Memory, held-out rows", SCORE_MEMORY, not_fitted_part);
+    add_table(&out, scores, "Memory, fitted rows", SCORE_MEMORY, fitted_part);
     if (isfinite(scores->mean_of_medians))
         text_add(&out, "\nMean over dense sources of the median: %.1f %%\n",
                  100 * scores->mean_of_medians);

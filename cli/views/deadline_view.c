@@ -74,11 +74,11 @@ void show_deadline(const struct setup *setup, const struct deadline *deadline)
                "and checkpoints included\n",
                result->num_gpus, deadline->most_gpus, tokens, taken, allowed);
     else if (deadline_ended_early(deadline))
-        printf("DEADLINE not met by what was searched so far: %s tokens take %s and not %s on %d "
-               "GPUs\n",
+        printf("DEADLINE not met by the plans searched so far: %s tokens take %s instead of %s on "
+               "%d GPUs\n",
                tokens, taken, allowed, result->num_gpus);
     else
-        printf("DEADLINE NOT MET on up to %d GPUs: %s tokens take %s and not %s, at best, on %d "
+        printf("DEADLINE NOT MET on up to %d GPUs: %s tokens take at best %s instead of %s, on %d "
                "GPUs\n",
                deadline->most_gpus, tokens, taken, allowed, result->num_gpus);
 }

@@ -177,8 +177,8 @@ bool decentralised_predict(struct decentralised *out, struct err *err)
 static const char *source_of(const char *paper)
 {
     return strcmp(paper, "chen2021") == 0
-               ? "Chen et al. 2021, Accelerating Gossip SGD with Periodic Global Averaging; of "
-                 "BERT-Large all but 59.02 and 30.4 h from memory"
+               ? "Chen et al. 2021, Accelerating Gossip SGD with Periodic Global Averaging; "
+                 "BERT-Large's values except 59.02 and 30.4 h are quoted from memory"
                : "Ying et al. 2021, Exponential Graph is Provably Efficient for Decentralized Deep "
                  "Training";
 }
@@ -272,12 +272,10 @@ static void print_method(const struct exchange_method *method, const struct exch
 
 static void print_origins(FILE *to)
 {
-    fprintf(
-        to,
-        "\nEach paper's network was fitted on its times (calibration/papers). BERT-Large's steps "
-        "and\ncompute follow from the printed hours and batches of ring and gossip, ResNet-50's "
-        "compute and\nwhat it hides of an exchange from its eight hours; pga and aga are in no "
-        "fit.\n");
+    fprintf(to, "\nThe network of each paper was fitted on the paper's times (calibration/papers). "
+                "BERT-Large's\nsteps and compute follow from the printed hours and batches of ring "
+                "and gossip. ResNet-50's compute,\nand the part of an exchange that it overlaps, "
+                "were fitted on its eight printed hours. pga and aga were\nused in no fit.\n");
 }
 
 /* Prints the methods' constants for matrices of 2048 x 1000, the largest of ResNet-50. */

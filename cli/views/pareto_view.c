@@ -104,7 +104,8 @@ static void show_swept(const struct setup *setup, const struct pareto_result *re
     add_count(&line, result->evaluated);
     text_add(&line, " timed, ");
     add_count(&line, result->bounded);
-    text_add(&line, " ruled out by a bound\n%d that no other beats in GPUs, step time and memory",
+    text_add(&line,
+             " ruled out by a bound\n%d that no other plan beats in GPUs, step time and memory",
              result->num_on_front);
     if (!shows_all)
         text_add(

@@ -54,7 +54,7 @@ void show_even_best(const struct setup *setup, const struct search_result *resul
     if (!result->even_best)
         printf("\n  without uneven stages  no plan fits\n");
     else if (is_even(result))
-        printf("\n  uneven stages  are no faster: none of those examined is\n");
+        printf("\n  uneven stages  no examined plan with uneven stages is faster\n");
     else
         show_gain(setup, result);
 }

@@ -153,7 +153,7 @@ static void *alloc_memory(struct device *device, struct stream *stream, size_t b
     pthread_mutex_unlock(&device->mutex);
     if (!fits) {
         err_set(err, ERR_SYSTEM, "memory",
-                "%zu bytes do not fit beside the %zu in use of the arena's %zu", bytes,
+                "%zu bytes do not fit: %zu bytes are in use of the arena's %zu", bytes,
                 sizes.used_bytes, sizes.capacity_bytes);
         return NULL;
     }

@@ -101,7 +101,7 @@ static void *host_alloc(struct device *device, struct stream *stream, size_t byt
     pthread_mutex_unlock(&device->mutex);
     if (!fits) {
         err_set(err, ERR_SYSTEM, "memory",
-                "%zu bytes do not fit beside the %zu in use of the arena's %zu", bytes,
+                "%zu bytes do not fit: %zu bytes are in use of the arena's %zu", bytes,
                 sizes.used_bytes, sizes.capacity_bytes);
         return NULL;
     }

@@ -55,8 +55,8 @@ bool checkpoint_exchange_fits(const struct rank *rank, const struct checkpoint_h
     if (!exchange_keeps(&saved) || checkpoint_is_of_layout(rank, header))
         return true;
     return err_set(err, ERR_INPUT, "exchange",
-                   "the checkpoint holds %s of each rank for exchange=%s; only its own layout, "
-                   "\"%.*s\", can continue from it",
+                   "the checkpoint holds %s of each rank for exchange=%s; only a run with its "
+                   "layout, \"%.*s\", can continue from it",
                    exchange_keeps(&saved), exchange_method_of(&saved)->name,
                    (int)sizeof header->layout - 1, header->layout);
 }

@@ -122,7 +122,7 @@ static bool fail_to_read(const char *folder, const struct err *own, struct err *
 {
     return own->code == ERR_SYSTEM
                ? err_pass(err, own)
-               : err_set(err, ERR_SYSTEM, folder, "cannot be read, another rank found");
+               : err_set(err, ERR_SYSTEM, folder, "another rank found that it cannot be read");
 }
 
 /* Finds the newest step that any rank sees; -1: none. */
@@ -157,7 +157,7 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
             return true;
         if (condition == IS_UNREADABLE)
             return fail_to_read(folder, &fault, err);
-        err_set(&fault, ERR_INPUT, folder, "step %ld is damaged, another rank found", step);
+        err_set(&fault, ERR_INPUT, folder, "another rank found that step %ld is damaged", step);
         err_pass(damage, &fault);
         if (rank->on.rank == 0)
             checkpoint_set_aside(folder, step);

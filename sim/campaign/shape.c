@@ -124,7 +124,8 @@ bool shape_of_size(const struct model *style, enum aspect aspect, double paramet
                        model_num_kinds(style));
     if (style->experts > 0 || style->kv_lora > 0)
         return err_set(err, ERR_USAGE, "--model",
-                       "expected a dense model of full heads, of which the laws are; %s has %s",
+                       "expected a dense model without latent attention, as the laws are for such "
+                       "models; %s has %s",
                        style->name, style->experts > 0 ? "experts" : "latent attention");
     double least = shape_least(style);
     if (parameters < least)

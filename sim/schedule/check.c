@@ -436,8 +436,10 @@ static bool check_mirrors(const struct schedule *schedule, struct err *err)
             int own = reduction_at(list, k), other = reduction_at(far, k);
             if (other == NO_INSTR || placement_part(placement, list->at[own].chunk) !=
                                          placement_part(placement, far->at[other].chunk))
-                return proof_fail(&proof, own, "%s reduces another part than its mirror, stage %d",
-                                  proof_text(&proof, own).at, stages - 1 - stage);
+                return proof_fail(
+                    &proof, own,
+                    "%s reduces another part of the model than the same reduction on stage %d",
+                    proof_text(&proof, own).at, stages - 1 - stage);
         }
     }
     return true;

@@ -557,7 +557,7 @@ fi
 
 # The gain of a wider space is estimated from plans near the best one.
 run 0 --gpus 32 --model llama3-8b --fix 'pp4 vpp1' --space even
-shows '^  --uneven  takes [0-9.]+ % less, .* with #1.s degrees: tp1 pp4 dp8 mb1 zero1 stages=9,8,8,7$'
+shows '^  with --uneven  a plan takes [0-9.]+ % less time, .* at #1.s degrees: tp1 pp4 dp8 mb1 zero1 stages=9,8,8,7$'
 
 # --- searches that end early --------------------------------------------------------------------
 

@@ -169,22 +169,22 @@ static const struct {
     /* the lecture's 444.5 GB: 4 x 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) */
     { GPT3_ALONE("mb1 dtype=fp32"), "activations of a microbatch", 444529115136.0 },
     /* the activations plus the state: 48 x 96 x 12288^2 values of 4 bytes */
-    { GPT3_ALONE("mb1 dtype=fp32"), "training a microbatch in fp32", 2783138807808.0 + 444529115136.0 },
+    { GPT3_ALONE("mb1 dtype=fp32"), "fp32 training of a microbatch", 2783138807808.0 + 444529115136.0 },
     /* half of that number, because values have 16 bits */
     { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
     /* 2 bytes per parameter */
     { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
     /* 2 x (4 P + 1 x the 111.13e9 values of a sequence) */
-    { GPT3_ALONE("mb1"), "data parallelism, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
+    { GPT3_ALONE("mb1"), "data-parallel training, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
     /* Bytes per parameter: 2 for the weight, 4 for the gradient, 4 for the master weight and 4
      * for each of two moments. The words grad= and optimizer= remove 2, 4 or 4 + 2 bytes of
      * these; without master weights 12 remain. */
-    { GPT3_ALONE("mb1"), "state of a parameter", 18 },
-    { GPT3_ALONE("mb1 grad=bf16"), "state of a parameter", 16 },
-    { GPT3_ALONE("mb1 optimizer=adam-bf16"), "state of a parameter", 14 },
-    { GPT3_ALONE("mb1 optimizer=momentum grad=bf16"), "state of a parameter", 12 },
-    { GPT3_ALONE("mb1 dtype=bf16-pure optimizer=momentum"), "state of a parameter", 6 },
-    { GPT3_ALONE("mb1 dtype=fp32"), "state of a parameter", 16 },
+    { GPT3_ALONE("mb1"), "state per parameter", 18 },
+    { GPT3_ALONE("mb1 grad=bf16"), "state per parameter", 16 },
+    { GPT3_ALONE("mb1 optimizer=adam-bf16"), "state per parameter", 14 },
+    { GPT3_ALONE("mb1 optimizer=momentum grad=bf16"), "state per parameter", 12 },
+    { GPT3_ALONE("mb1 dtype=bf16-pure optimizer=momentum"), "state per parameter", 6 },
+    { GPT3_ALONE("mb1 dtype=fp32"), "state per parameter", 16 },
     /* A parameter server. S is 4 bytes for each of 1413812224 / 8 parameters, and B is 25 Gb/s /
      * 8. One server takes 2 x 7 x S/B, two servers take half of that. */
     { P3("tp8 dp8 mb1 exchange=ps:1"), "data ranks, as here", 14 * 706906112.0 / 390.625e6 },
@@ -207,14 +207,14 @@ static const struct {
     { P3("tp8 dp8 mb1"), "data ranks by one server", 14 * 706906112.0 / 390.625e6 },
     /* Idle time of a stage / its work, on 8 stages with 16 microbatches: naive 7; 1F1B 7 / 16;
      * with 5 chunks per stage 7 / (16 x 5); ZB-H1 a third of 7 / 16. */
-    { PIPE("pp8 mb1 schedule=naive"), "bubble over compute", 7 },
-    { PIPE("pp8 mb1 schedule=naive"), "bubble of the step", 7.0 / 8 },
-    { PIPE("pp8 mb1 schedule=gpipe"), "bubble over compute", 7.0 / 16 },
-    { PIPE("pp8 mb1"), "bubble over compute", 7.0 / 16 },
-    { PIPE("pp8 mb1"), "bubble of the step", 7.0 / 23 },
-    { PIPE("pp8 mb1 vpp5"), "bubble over compute", 7.0 / 80 },
-    { PIPE("pp8 mb1 schedule=zb-h1"), "bubble over compute", 7.0 / 48 },
-    { PIPE("pp8 mb1 schedule=zb-h2"), "bubble over compute", 0 },
+    { PIPE("pp8 mb1 schedule=naive"), "bubble relative to compute", 7 },
+    { PIPE("pp8 mb1 schedule=naive"), "bubble relative to the step", 7.0 / 8 },
+    { PIPE("pp8 mb1 schedule=gpipe"), "bubble relative to compute", 7.0 / 16 },
+    { PIPE("pp8 mb1"), "bubble relative to compute", 7.0 / 16 },
+    { PIPE("pp8 mb1"), "bubble relative to the step", 7.0 / 23 },
+    { PIPE("pp8 mb1 vpp5"), "bubble relative to compute", 7.0 / 80 },
+    { PIPE("pp8 mb1 schedule=zb-h1"), "bubble relative to compute", 7.0 / 48 },
+    { PIPE("pp8 mb1 schedule=zb-h2"), "bubble relative to compute", 0 },
     /* Activations take 34 bytes for each of the 2048 x 5120 values of a layer. A stage of 5
      * layers holds 5 layers in the naive schedule, 16 x 5 in GPipe and 8 x 5 in 1F1B;
      * interleaved it holds 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x
@@ -233,8 +233,8 @@ static const struct {
     /* With one checkpoint for 5 layers, 5 layers are held while they are recomputed, besides 5/5
      * inputs. The work is 8 T P for full recompute and (6 + 2 x 2/5) T P for two layers in five. */
     { PIPE("pp8 mb1 recompute=full:5"), "recomputed activations", 5 * 34 * 2048.0 * 5120 },
-    { PIPE("pp8 mb1 recompute=full:5"), "layers that recompute holds", 6 },
-    { PIPE("pp8 mb1"), "layers that recompute holds", 4.47213595499958 }, /* 2 sqrt 5 */
+    { PIPE("pp8 mb1 recompute=full:5"), "layers held in memory by recompute", 6 },
+    { PIPE("pp8 mb1"), "layers held in memory by recompute", 4.47213595499958 }, /* 2 sqrt 5 */
     { PIPE("pp8 mb1 recompute=full:5"), "FLOPs", 8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1 recompute=block:2"), "FLOPs", 6.8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1"), "FLOPs", 6.0 * 16 * 2048 * 13097543680.0 },
@@ -331,7 +331,7 @@ START_TEST(mfu_counts_the_causal_half_and_the_head)
     const struct question question = LARGE("tp8 pp8 mb1 sp zero1");
     struct setup setup;
     struct lecture lecture = lecture_on(&question, &setup);
-    const struct lecture_row *row = row_named(&lecture, "causal half, with the head: as here");
+    const struct lecture_row *row = row_named(&lecture, "causal half, with the head (as here)");
     ck_assert_double_eq_tol(row->textbook, row->detailed, 1e-6);
     row = row_named(&lecture, "full attention, with the head");
     ck_assert_double_eq_tol(row->textbook, row->detailed, 1e-6);
