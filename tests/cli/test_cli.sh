@@ -720,7 +720,7 @@ says '^simsearch: -z: there is no such option'
 run 0 explain "${tp8[@]}"
 shows 'textbook +detailed +difference'
 shows 'FLOPs/\(N F U\) = '
-shows 'causal half, with the head: as here'
+shows 'causal half, with the head .as here.'
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1"
 shows 'first +second +difference'
 
