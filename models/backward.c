@@ -134,7 +134,7 @@ static int gradient_of(const struct maker *m, const struct op *forward)
 
 /* Number of times that operands without rows (weights) are read or written: once per row block, or
  * once. */
-static double runs_of(const struct op *op)
+static double num_row_blocks(const struct op *op)
 {
     return op->row_blocks > 1 ? op->row_blocks : 1;
 }
@@ -191,9 +191,9 @@ static void push_input_gradient(struct maker *m, const struct op *gemm, int grad
     struct op *op = push(m, gemm, PASS_BACKWARD_INPUT);
     op->n = gemm->k;
     op->k = gemm->n;
-    op->bytes = op->batch *
-                (input_bytes(gemm, m->options) * (op->m * op->k + runs_of(gemm) * op->k * op->n) +
-                 layer_element_bytes(m->options) * op->m * op->n);
+    op->bytes = op->batch * (input_bytes(gemm, m->options) *
+                                 (op->m * op->k + num_row_blocks(gemm) * op->k * op->n) +
+                             layer_element_bytes(m->options) * op->m * op->n);
     ids_add(&op->in, gradient);
     ids_add(&op->weights, gemm->weights.at[0]);
     give_gradient(m, op, gemm->in.at[0]);
@@ -230,9 +230,10 @@ static void push_weight_gradient(struct maker *m, const struct op *gemm, int gra
     double written_bytes =
         2 * options->gradient_bytes + (accumulates ? 0 : 2 * layer_element_bytes(options));
     op->bytes = op->batch * (input_bytes(gemm, options) * op->k * (op->m + op->n) +
-                             runs_of(gemm) * written_bytes * op->m * op->n);
+                             num_row_blocks(gemm) * written_bytes * op->m * op->n);
     op->sum_bytes =
-        accumulates ? op->batch * runs_of(gemm) * 2 * options->gradient_bytes * op->m * op->n : 0;
+        accumulates ? op->batch * num_row_blocks(gemm) * 2 * options->gradient_bytes * op->m * op->n
+                    : 0;
     op->kernels *= accumulates ? 1 : 2;
     op->variant = with_bias ? "bias_grad" : "";
     ids_add(&op->in, gradient);
@@ -367,7 +368,7 @@ static const struct op *loss_of(const struct maker *m, const struct op *logits)
 /* The backward of a head with row blocks, which kept no logits: for each row block it recomputes
  * the logits (not counted as model FLOPs), then makes the gradients of the logits, of the input and
  * of the weight. */
-static void push_runs(struct maker *m, const struct op *logits)
+static void push_row_blocks(struct maker *m, const struct op *logits)
 {
     int input = logits->in.at[0];
     const struct op *enter = enter_of(m, input);
@@ -517,7 +518,7 @@ static void push_backward(struct maker *m, const struct op *op)
     switch (op->kind) {
     case OP_GEMM:
         if (op->row_blocks > 1)
-            push_runs(m, op);
+            push_row_blocks(m, op);
         else
             push_gemm(m, op);
         return;
@@ -562,7 +563,7 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_SORT:
         push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
-    case OP_CROSS_ENTROPY: /* with row blocks push_runs makes its backward */
+    case OP_CROSS_ENTROPY: /* with row blocks push_row_blocks makes its backward */
         if (op->row_blocks <= 1)
             push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;

@@ -45,7 +45,7 @@ bool op_is_collective(enum op_kind kind)
 
 /* Returns the op for one row block. A weight gradient sums over the rows, so its k is the number of
  * rows. */
-struct op op_run(const struct op *op)
+struct op op_row_block(const struct op *op)
 {
     struct op run = *op;
     if (op->row_blocks <= 1)

@@ -231,7 +231,7 @@ struct ops {
 bool op_is_collective(enum op_kind kind);
 
 /* Returns one row block of an op that has several, and any other op unchanged. */
-struct op op_run(const struct op *op);
+struct op op_row_block(const struct op *op);
 
 /* ids_have: whether `ids` contains `id`. ids_add: appends `id`. */
 bool ids_have(const struct ids *ids, int id);

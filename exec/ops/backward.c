@@ -310,7 +310,7 @@ void *machine_backward(struct machine *machine, const struct piece *piece,
     if (output_gradient)
         record->values[list->input] = output_gradient;
     for (int i = 0; i < list->count;)
-        i = list->at[i].row_blocks > 1 ? head_backward_runs(&flow, i)
+        i = list->at[i].row_blocks > 1 ? head_backward_blocks(&flow, i)
                                        : run_wanted(&flow, i, gradients);
     flow_finish(&flow);
     return flow_take(&flow, list->output);

@@ -246,7 +246,7 @@ void *machine_forward(struct machine *machine, const struct piece *piece,
     if (list->input != NO_ID)
         record->values[list->input] = input;
     for (int i = 0; i < list->count;)
-        i = list->at[i].row_blocks > 1 ? head_forward_runs(&flow, i) : run_op(&flow, i);
+        i = list->at[i].row_blocks > 1 ? head_forward_blocks(&flow, i) : run_op(&flow, i);
     flow_finish(&flow);
     return flow_take(&flow, list->output);
 }

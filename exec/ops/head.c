@@ -66,10 +66,11 @@ void head_find_gradient(struct flow *flow, const struct op *loss, void *logits, 
           .scale = flow->machine->loss_gradient_scale, .dlogits = logits);
 }
 
-/* --- runs --------------------------------------------------------------------------------- */
+/* --- row blocks ---------------------------------------------------------------------------------
+ */
 
 /* Ops from `first` to `end` - 1 run over all rows, block by block. */
-struct runs {
+struct block_ops {
     struct flow *flow;
     int first, end;
 };
@@ -80,42 +81,42 @@ static void *rows_of(const struct flow *flow, const void *values, double width)
     return (char *)values + machine_bytes(flow->machine, (double)flow->rows.first * width);
 }
 
-static bool is_made_in(const struct runs *runs, int value)
+static bool is_made_in(const struct block_ops *ops, int value)
 {
-    int maker = ops_maker(runs->flow->list, value);
-    return maker >= runs->first && maker < runs->end;
+    int maker = ops_maker(ops->flow->list, value);
+    return maker >= ops->first && maker < ops->end;
 }
 
 /* Frees operands after their last reader: logits after each block, whole values after the last
  * block. */
-static void free_read(const struct runs *runs, int i, bool is_last_run)
+static void free_read(const struct block_ops *ops, int i, bool is_last_block)
 {
-    struct flow *flow = runs->flow;
+    struct flow *flow = ops->flow;
     const struct op *op = &flow->list->at[i];
-    if (is_last_run)
+    if (is_last_block)
         flow_free_read(flow, i);
     for (int j = 0; j < op->in.count; j++)
-        if (is_made_in(runs, op->in.at[j]) && flow_is_read_last(flow, i, op->in.at[j]))
+        if (is_made_in(ops, op->in.at[j]) && flow_is_read_last(flow, i, op->in.at[j]))
             flow_free(flow, op->in.at[j]);
 }
 
 /* Blocks are equal to within one row. */
-static int each_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
+static int each_block(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
 {
     const struct ops *list = flow->list;
     long blocks = (long)list->at[i].row_blocks, rows = (long)flow->machine->dims.tokens;
-    struct runs runs = { flow, i, i };
-    while (runs.end < list->count && list->at[runs.end].row_blocks > 1)
-        runs.end++;
+    struct block_ops ops = { flow, i, i };
+    while (ops.end < list->count && list->at[ops.end].row_blocks > 1)
+        ops.end++;
     for (long block = 0; block < blocks; block++) {
         long first = rows * block / blocks;
         flow->rows = (struct rows){ first, rows * (block + 1) / blocks - first };
-        for (int j = i; j < runs.end; j++) {
+        for (int j = i; j < ops.end; j++) {
             flow_run(flow, j, handlers);
-            free_read(&runs, j, block + 1 == blocks);
+            free_read(&ops, j, block + 1 == blocks);
         }
     }
-    return runs.end;
+    return ops.end;
 }
 
 static void make_logits(struct flow *flow, const struct op *op)
@@ -134,9 +135,9 @@ static flow_op *const forward_handlers[NUM_OP_KINDS] = {
     [OP_CROSS_ENTROPY] = head_find_loss,
 };
 
-int head_forward_runs(struct flow *flow, int i)
+int head_forward_blocks(struct flow *flow, int i)
 {
-    return each_run(flow, i, forward_handlers);
+    return each_block(flow, i, forward_handlers);
 }
 
 /* --- backward ----------------------------------------------------------------------------- */
@@ -180,8 +181,8 @@ static flow_op *const backward_handlers[NUM_OP_KINDS] = {
     [OP_CROSS_ENTROPY] = run_loss_gradient,
 };
 
-int head_backward_runs(struct flow *flow, int i)
+int head_backward_blocks(struct flow *flow, int i)
 {
     assert(!flow->leaves_out && "a split backward makes all logits at once");
-    return each_run(flow, i, backward_handlers);
+    return each_block(flow, i, backward_handlers);
 }

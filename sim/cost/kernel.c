@@ -159,7 +159,7 @@ static double rest_near(const struct kernel *kernel, const double log_size[NUM_K
 
 void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES])
 {
-    struct op run = op_run(op);
+    struct op run = op_row_block(op);
     const double sizes[NUM_KERNEL_SIZES] = { run.m, run.n, run.k, run.batch };
     for (int i = 0; i < NUM_KERNEL_SIZES; i++)
         size[i] = sizes[i] > 0 ? sizes[i] : 1;

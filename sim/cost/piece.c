@@ -94,15 +94,15 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
     return alone_s / efficiency;
 }
 
-static double runs_of(const struct op *op)
+static double num_row_blocks(const struct op *op)
 {
     return op->row_blocks > 1 ? op->row_blocks : 1;
 }
 
 static double time_alone_s(const struct timer *timer, const struct op *op)
 {
-    struct op run = op_run(op);
-    return runs_of(op) * run_alone_s(timer, &run);
+    struct op run = op_row_block(op);
+    return num_row_blocks(op) * run_alone_s(timer, &run);
 }
 
 /* State while a list is simulated. Each stream runs its ops in order, and an op starts only when
@@ -671,8 +671,9 @@ static struct timer timer_of(const struct system *system, const struct piece_que
 
 /* Bytes of the logits of the largest row block, of the whole gradient to which the blocks write
  * their rows, and under sequence parallelism of the gathered input that they read. */
-static double logits_run_bytes(const struct piece_question *question, const struct layer_dims *dims,
-                               const struct layer_options *options, const struct stack *stack)
+static double logits_block_bytes(const struct piece_question *question,
+                                 const struct layer_dims *dims, const struct layer_options *options,
+                                 const struct stack *stack)
 {
     double row_blocks = head_row_blocks(dims, options);
     if (row_blocks == 0)
@@ -796,7 +797,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
         .num_kinds = model_num_kinds(model),
         .tokens = dims.tokens,
         .logits = dims.tokens * dims.vocab,
-        .logits_run_bytes = logits_run_bytes(question, &dims, &options, &system->stack),
+        .logits_block_bytes = logits_block_bytes(question, &dims, &options, &system->stack),
     };
     pieces.at[PIECE_EMBEDDING] =
         piece_cost(&timer, embedding, local_embedding_parameters(share, model), 0, arena);
@@ -852,7 +853,7 @@ static void add_ops(struct kind_totals *totals, const struct timer *timer, struc
 {
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = &ops.at[i];
-        totals->count[op->kind] += times * runs_of(op);
+        totals->count[op->kind] += times * num_row_blocks(op);
         totals->seconds[op->kind] += times * time_alone_s(timer, op);
     }
 }

@@ -67,7 +67,7 @@ struct pieces {
     int num_kinds;
     double tokens; /* of one microbatch on one rank, before sequence parallelism divides them */
     double logits; /* number of logits of one microbatch on one tensor and context rank */
-    double logits_run_bytes; /* further bytes while the head computes logits in row blocks; 0: all
+    double logits_block_bytes; /* further bytes while the head computes logits in row blocks; 0: all
                                 at once */
     double context_buffer_bytes; /* buffers for other ranks' tokens while an attention core runs */
 };

@@ -3,7 +3,7 @@
  * optimizer. */
 #include "models/blocks.h"
 #include "sim/engine/data_parallel.h"
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 #include "sim/memory/held.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/state_share.h"
@@ -15,7 +15,7 @@ struct pass_sums {
     double forward_s, backward_s, weight_s;
 };
 
-static inline struct pass_sums stage_passes(const struct work *w, int stage)
+static inline struct pass_sums stage_passes(const struct evaluation *w, int stage)
 {
     struct placement placement = plan_placement(w->plan);
     double forward_s = 0, backward_s = 0, weight_s = 0;
@@ -26,7 +26,7 @@ static inline struct pass_sums stage_passes(const struct work *w, int stage)
         backward_s += chunk_s[CHUNK_BACKWARD];
         weight_s += chunk_s[CHUNK_WEIGHT];
     }
-    double times = w->num_microbatches, spared_s = work_spared_by_pairs_s(w, stage);
+    double times = w->num_microbatches, spared_s = evaluation_spared_by_pairs_s(w, stage);
     return (struct pass_sums){ forward_s * times - spared_s, backward_s * times, weight_s * times };
 }
 
@@ -37,14 +37,14 @@ struct tails {
     double update_s;    /* the stage's optimizer and offloading */
     double optimizer_s; /* the longest optimizer time so far */
 };
-typedef void add_tail_fn(const struct work *w, int stage, struct tails *tails);
+typedef void add_tail_fn(const struct evaluation *w, int stage, struct tails *tails);
 
 /* A lower bound from one stage. Its work begins after the first microbatch has passed the chunks
  * before it. After the work the last microbatch's gradient must go back through these chunks. The
  * stage's reduction follows its own last backward; the first stage's reduction follows all
  * backwards. Weight gradients delay no other stage; the first stage still has one to compute when
  * the last gradient has arrived. */
-static double stage_bound_s(const struct work *w, int stage, double before_s, double after_s,
+static double stage_bound_s(const struct evaluation *w, int stage, double before_s, double after_s,
                             const struct tails *tails)
 {
     struct pass_sums passes = stage_passes(w, stage);
@@ -53,7 +53,7 @@ static double stage_bound_s(const struct work *w, int stage, double before_s, do
                 after_s + w->duration_s[CHUNK_WEIGHT] + tails->first_s);
 }
 
-static void add_own_tail(const struct work *w, int stage, struct tails *tails)
+static void add_own_tail(const struct evaluation *w, int stage, struct tails *tails)
 {
     struct stage_tail tail = stage_tail(w, stage);
     tails->stage_s = tail.data_comm_s;
@@ -65,7 +65,7 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
 
 /* The shortest possible tail: all transfers are overlapped, and the optimizer takes the shortest
  * time of all ZeRO stages. */
-static void add_least_tail(const struct work *w, int stage, struct tails *tails)
+static void add_least_tail(const struct evaluation *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
     struct holding held = stage_holding(&plan, w->model, stage);
@@ -83,13 +83,14 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 
 /* Whether the stage's tail equals the one before: same layers, and same durations of the passes
  * that overlap transfers. */
-static bool tail_is_as_before(const struct work *w, int stage)
+static bool tail_is_as_before(const struct evaluation *w, int stage)
 {
     if (!stage_is_as_before(w->plan, w->model, stage))
         return false;
     for (int round = 0; round < w->plan->vpp; round++) {
-        const double *of_s = &w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round)];
-        const double *before_s = &w->duration_s[CHUNK_PASSES * work_chunk(w, stage - 1, round)];
+        const double *of_s = &w->duration_s[CHUNK_PASSES * evaluation_chunk(w, stage, round)];
+        const double *before_s =
+            &w->duration_s[CHUNK_PASSES * evaluation_chunk(w, stage - 1, round)];
         for (int pass = 0; pass < CHUNK_PASSES; pass++)
             if (of_s[pass] != before_s[pass])
                 return false;
@@ -98,7 +99,7 @@ static bool tail_is_as_before(const struct work *w, int stage)
 }
 
 /* The bound is valid for any order of the passes, so for every schedule. */
-static double bound_s(const struct work *w, add_tail_fn *add_tail)
+static double bound_s(const struct evaluation *w, add_tail_fn *add_tail)
 {
     double most_s = 0, before_s = 0, after_s = 0;
     struct tails tails = { 0 };
@@ -106,17 +107,17 @@ static double bound_s(const struct work *w, add_tail_fn *add_tail)
         if (!tail_is_as_before(w, stage))
             add_tail(w, stage, &tails);
         most_s = fmax(most_s, stage_bound_s(w, stage, before_s, after_s, &tails));
-        double lag_s = work_lag_s(w, stage);
-        const double *first_s = &w->duration_s[CHUNK_PASSES * work_chunk(w, stage, 0)];
+        double lag_s = evaluation_lag_s(w, stage);
+        const double *first_s = &w->duration_s[CHUNK_PASSES * evaluation_chunk(w, stage, 0)];
         before_s += first_s[CHUNK_FORWARD] + lag_s;
         after_s += first_s[CHUNK_BACKWARD] + lag_s;
     }
-    return most_s + tails.optimizer_s + work_once_s(w);
+    return most_s + tails.optimizer_s + evaluation_once_s(w);
 }
 
 /* The bound if stages do not wait for the gradient norm: each stage has only its own work and
  * update. */
-static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
+static double own_bound_s(const struct evaluation *w, add_tail_fn *add_tail)
 {
     double most_s = 0;
     struct tails tails = { 0 };
@@ -127,15 +128,15 @@ static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
         double own_s = passes.forward_s + passes.backward_s + passes.weight_s;
         most_s = fmax(most_s, own_s + tails.stage_s + tails.update_s);
     }
-    return most_s + work_once_s(w);
+    return most_s + evaluation_once_s(w);
 }
 
-double work_bound_s(const struct work *w)
+double evaluation_bound_s(const struct evaluation *w)
 {
     return w->validates ? own_bound_s(w, add_own_tail) : bound_s(w, add_own_tail);
 }
 
-double work_floor_s(const struct work *w)
+double evaluation_floor_s(const struct evaluation *w)
 {
     return w->validates ? own_bound_s(w, add_least_tail) : bound_s(w, add_least_tail);
 }
@@ -144,7 +145,7 @@ double work_floor_s(const struct work *w)
 
 /* A lower bound of the time of one microbatch's passes over a piece. Exchanges of experts' rows are
  * left out, as a paired pass may overlap them, and so is the host's overhead. */
-static double least_piece_s(const struct work *w, int piece)
+static double least_piece_s(const struct evaluation *w, int piece)
 {
     const struct piece_cost *cost = &w->pieces->at[piece];
     bool hides_rows = plan_overlaps(w->plan, &w->system->stack, OVERLAP_EP);
@@ -154,7 +155,7 @@ static double least_piece_s(const struct work *w, int piece)
 }
 
 /* A lower bound of the time of one microbatch's passes over the whole model. */
-static double least_passes_s(const struct work *w)
+static double least_passes_s(const struct evaluation *w)
 {
     int counts[MAX_BLOCK_KINDS];
     double host_s = plan_chunks(w->plan) * w->system->stack.host.microbatch_s;
@@ -173,13 +174,14 @@ static double least_passes_s(const struct work *w)
  * w(s), which is m W / p. With one chunk per stage, stage s also waits while the first microbatch
  * runs there and the last one back: M >= P(s) + m w(s), with P(s) the sum of w before s. So P(s +
  * 1) <= (1 - 1 / m) P(s) + M / m, and W = P(p) <= M (1 - (1 - 1 / m)^p). */
-double work_mean_floor_s(const struct work *w)
+double evaluation_mean_floor_s(const struct evaluation *w)
 {
     const double rounding = 1e-9;
     const struct plan *plan = w->plan;
     double m = w->num_microbatches, p = plan->pp;
     bool is_whole = plan->vpp == 1 && !generator_splits(w->generator);
-    if (w->generator->pairs || work_is_folded(w) || !exchange_keeps_replicas_equal(&plan->exchange))
+    if (w->generator->pairs || evaluation_is_folded(w) ||
+        !exchange_keeps_replicas_equal(&plan->exchange))
         return 0;
     double passes_s = (1 - rounding) * least_passes_s(w);
     return is_whole ? passes_s / (1 - pow(1 - 1 / m, p)) : passes_s * m / p;

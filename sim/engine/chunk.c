@@ -1,6 +1,6 @@
 /* The time of the passes over one chunk, from the costs of its pieces (layers, embedding, head) and
  * of launching them. */
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 
 #include "models/blocks.h"
 #include "sim/cost/compute.h"
@@ -35,7 +35,7 @@ static double waiting_s(double gpu_s, double issue_s)
 
 /* Adds a list's times to a pass. If the host does not launch ahead, the GPU waits in each list
  * separately; if launches block, it waits for every launch. */
-static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
+static void launch(const struct evaluation *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
     double issue_s = list->kernels * pass->kernel_s;
@@ -53,7 +53,7 @@ static bool has_backward(const struct piece_cost *piece)
     return piece->backward.total_s + piece->weight.total_s > 0;
 }
 
-static void add_list(const struct work *w, struct pass *pass, struct time_parts *parts,
+static void add_list(const struct evaluation *w, struct pass *pass, struct time_parts *parts,
                      const struct list_cost *list, double times)
 {
     pass->gpu_s += times * list->total_s;
@@ -64,7 +64,7 @@ static void add_list(const struct work *w, struct pass *pass, struct time_parts 
     parts->expert_comm_s += times * list->expert_s;
 }
 
-static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
+static void add_piece(const struct evaluation *w, struct pass passes[CHUNK_PASSES],
                       struct time_parts *parts, const struct piece_cost *piece, double times)
 {
     add_list(w, &passes[CHUNK_FORWARD], parts, &piece->forward, times);
@@ -74,8 +74,9 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
 
 /* Adds the recompute of a piece, or of parts of it, before its backward. Unless recompute is
  * selective, `in_full` of the chunk's pieces of this kind are recomputed. */
-static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
-                          const struct holding *held, int piece, int in_full)
+static void add_recompute(const struct evaluation *w, struct pass *backward,
+                          struct time_parts *parts, const struct holding *held, int piece,
+                          int in_full)
 {
     const struct piece_cost *cost = &w->pieces->at[piece];
     bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
@@ -90,7 +91,7 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
 }
 
 /* Time of a pass, which is that of the slowest chip. `host_s` is the host's overhead per pass. */
-static double pass_s(const struct work *w, const struct pass *pass, double host_s,
+static double pass_s(const struct evaluation *w, const struct pass *pass, double host_s,
                      struct time_parts *parts)
 {
     double slower_s = pass->gpu_s * (w->slowdown - 1);
@@ -107,7 +108,7 @@ struct layers {
 };
 
 /* Spreads embedding and head over the layers, in proportion to the layers' own times. */
-static struct layers spread(const struct work *w, const struct holding *held,
+static struct layers spread(const struct evaluation *w, const struct holding *held,
                             const struct chunk_time *time, bool is_forward)
 {
     struct layers layers = { .held = held };
@@ -189,7 +190,7 @@ static double gathering_s(const struct profile *profile, const struct layers *la
 }
 
 /* Time of a pass whose layers have these transfers. */
-static double sharded_s(const struct work *w, double compute_s, const struct layers *layers,
+static double sharded_s(const struct evaluation *w, double compute_s, const struct layers *layers,
                         const struct layer_comms *comms)
 {
     const struct profile *profile = &w->system->profile;
@@ -206,9 +207,9 @@ static double sharded_s(const struct work *w, double compute_s, const struct lay
 /* The mean time of a pass over a step's microbatches: `times` of them have these transfers, the
  * others have those of `rest`. The mean suffices, as this case has a single stage, where only the
  * sum matters. */
-static double mean_sharded_s(const struct work *w, double compute_s, const struct layers *layers,
-                             const struct layer_comms *comms, const struct layer_comms *rest,
-                             double times)
+static double mean_sharded_s(const struct evaluation *w, double compute_s,
+                             const struct layers *layers, const struct layer_comms *comms,
+                             const struct layer_comms *rest, double times)
 {
     double with_s = sharded_s(w, compute_s, layers, comms);
     double share = times / w->num_microbatches;
@@ -218,26 +219,27 @@ static double mean_sharded_s(const struct work *w, double compute_s, const struc
     return without_s + share * (with_s - without_s);
 }
 
-double work_whole_gradients_s(const struct work *w, double parameters)
+double evaluation_whole_gradients_s(const struct evaluation *w, double parameters)
 {
     double bytes = 4 * parameters * (1 + 3 / (double)plan_shards(w->plan));
     return traffic_s(&w->system->gpu, &w->system->profile, bytes, 0);
 }
 
 /* The gather and the reduction of one message of a layer. */
-static struct data_comm message_comm(const struct work *w, const struct piece_cost *layer)
+static struct data_comm message_comm(const struct evaluation *w, const struct piece_cost *layer)
 {
     const struct stack *stack = &w->system->stack;
     double messages = stack->shards.layer_messages;
     struct stage_weights all = { layer->parameters / messages, layer->of_experts / messages };
     struct data_comm comm = {
-        .reduce_s = work_data_comm(w, stage_weights_times(layer->trained, 1 / messages)).reduce_s,
-        .gather_s = work_data_comm(w, all).gather_s,
+        .reduce_s =
+            evaluation_data_comm(w, stage_weights_times(layer->trained, 1 / messages)).reduce_s,
+        .gather_s = evaluation_data_comm(w, all).gather_s,
     };
     comm.gather_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     comm.reduce_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     if (stack_runtime(stack)->adds_whole_gradients)
-        comm.reduce_s += work_whole_gradients_s(w, layer->trained.all);
+        comm.reduce_s += evaluation_whole_gradients_s(w, layer->trained.all);
     return comm;
 }
 
@@ -252,7 +254,7 @@ static struct holding all_blocks(const struct model *model, const struct holding
 
 /* Whether ZeRO-3 gathers a layer again for its backward. With a pipeline it does, as other
  * microbatches' passes are in between. */
-static bool gathers_again(const struct work *w)
+static bool gathers_again(const struct evaluation *w)
 {
     return w->system->stack.shards.reshard || w->plan->pp > 1;
 }
@@ -260,7 +262,8 @@ static bool gathers_again(const struct work *w)
 /* ZeRO-3 gathers each layer for its forward, and again for its backward if it drops the weights in
  * between. ZeRO-2 and 3 reduce after every microbatch's backward, or only after the last one's
  * (no_sync). */
-static void add_sharding(const struct work *w, struct chunk_time *time, const struct holding *held)
+static void add_sharding(const struct evaluation *w, struct chunk_time *time,
+                         const struct holding *held)
 {
     const struct plan *plan = w->plan;
     const struct stack *stack = &w->system->stack;
@@ -293,7 +296,7 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
 }
 
 /* The copies run on the compute stream, so they are exposed. */
-static void add_shard_copies(const struct work *w, struct chunk_time *time,
+static void add_shard_copies(const struct evaluation *w, struct chunk_time *time,
                              const struct holding *held)
 {
     double parameters = 0;
@@ -313,7 +316,8 @@ static void add_shard_copies(const struct work *w, struct chunk_time *time,
  * Values that recompute drops are not copied. Each layer's copy overlaps an equal part of the whole
  * pass, so embedding and head are spread over the layers. With several kinds of layers, the copies
  * count with their mean. */
-static void add_offload(const struct work *w, struct chunk_time *time, const struct holding *held)
+static void add_offload(const struct evaluation *w, struct chunk_time *time,
+                        const struct holding *held)
 {
     if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || held->layers == 0)
         return;
@@ -334,7 +338,7 @@ static void add_offload(const struct work *w, struct chunk_time *time, const str
  * the pipeline (one more than without overlap) and those that empty it. On stage i of p, with v
  * chunks per stage, these are 2 (p - i - 1) + (v - 1) p + 1 (Megatron Core, schedules.py and
  * combined_1f1b.py). This is the mean over stages. */
-static double paired_share(const struct work *w)
+static double paired_share(const struct evaluation *w)
 {
     const struct plan *plan = w->plan;
     double passes = (double)w->num_microbatches * plan->vpp;
@@ -345,25 +349,26 @@ static double paired_share(const struct work *w)
 /* With overlap=ep, a forward and the backward of another microbatch run together, layer by layer.
  * Full recompute runs before them, with its messages exposed. If the schedule itself has pairs,
  * pair.c times them instead. */
-static void add_expert_overlap(const struct work *w, struct chunk_time *time,
+static void add_expert_overlap(const struct evaluation *w, struct chunk_time *time,
                                const struct holding *held)
 {
-    double forward_s = work_expert_comm_s(w, held, true);
-    double backward_s = work_expert_comm_s(w, held, false);
+    double forward_s = evaluation_expert_comm_s(w, held, true);
+    double backward_s = evaluation_expert_comm_s(w, held, false);
     double comm_s = forward_s + backward_s;
     if (comm_s <= 0 || w->generator->pairs)
         return;
     bool is_full = w->plan->recompute == RECOMPUTE_FULL;
     double before_s = is_full ? time->parts.recompute_s : 0;
     double compute_s = time->forward_s + time->backward_s - before_s - comm_s;
-    double spared_s = paired_share(w) * work_spared_beside_s(w, compute_s, comm_s, held->layers);
+    double spared_s =
+        paired_share(w) * evaluation_spared_beside_s(w, compute_s, comm_s, held->layers);
     time->forward_s -= spared_s * forward_s / comm_s;
     time->backward_s -= spared_s * backward_s / comm_s;
     time->parts.expert_comm_s -= spared_s;
 }
 
 /* The passes over a chunk if the host launches a kernel in `kernel_s`. */
-static void add_passes(const struct work *w, const struct holding *held, double kernel_s,
+static void add_passes(const struct evaluation *w, const struct holding *held, double kernel_s,
                        struct pass passes[CHUNK_PASSES], struct time_parts *parts)
 {
     for (int pass = 0; pass < CHUNK_PASSES; pass++)
@@ -377,7 +382,7 @@ static void add_passes(const struct work *w, const struct holding *held, double 
     add_recompute(w, &passes[CHUNK_BACKWARD], parts, held, PIECE_LATER, later_in_full);
 }
 
-double work_op_by_op_s(const struct work *w, int chunk)
+double evaluation_op_by_op_s(const struct evaluation *w, int chunk)
 {
     const struct stack *stack = &w->system->stack;
     enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
@@ -392,7 +397,7 @@ double work_op_by_op_s(const struct work *w, int chunk)
     return pass_seconds[1] - pass_seconds[0];
 }
 
-struct chunk_time chunk_time(const struct work *w, int chunk)
+struct chunk_time chunk_time(const struct evaluation *w, int chunk)
 {
     struct chunk_time time = { 0 };
     struct pass passes[CHUNK_PASSES];

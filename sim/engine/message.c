@@ -1,10 +1,10 @@
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 
 #include "sim/cost/network.h"
 
 /* Time of a message. It is a whole activation, or each tensor rank sends its share and the
  * receivers gather the shares within their node. */
-static double message_s(const struct work *w, const struct rank_group *stages, bool crosses)
+static double message_s(const struct evaluation *w, const struct rank_group *stages, bool crosses)
 {
     const struct plan *plan = w->plan;
     double element_bytes = precision_bytes(plan->precision);
@@ -20,7 +20,7 @@ static double message_s(const struct work *w, const struct rank_group *stages, b
 }
 
 /* There are at most two kinds of boundaries, inside a node and across nodes; each is timed once. */
-void fill_boundaries(const struct work *w, struct boundary *boundaries)
+void fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };
     struct rank_group stages = plan_group(w->plan, PIPELINE_RANKS);
@@ -33,21 +33,22 @@ void fill_boundaries(const struct work *w, struct boundary *boundaries)
     }
 }
 
-double work_lag_s(const struct work *w, int stage)
+double evaluation_lag_s(const struct evaluation *w, int stage)
 {
     return w->blocking ? 0 : w->boundaries[stage].message_s;
 }
 
 /* Time of a message between a chunk and the next. */
-static inline double message_behind_s(const struct work *w, struct placement placement, int chunk)
+static inline double message_behind_s(const struct evaluation *w, struct placement placement,
+                                      int chunk)
 {
     int boundary = placement_boundary(placement, chunk);
-    if (boundary == NO_BOUNDARY && work_is_folded(w))
-        boundary = work_turn(w);
+    if (boundary == NO_BOUNDARY && evaluation_is_folded(w))
+        boundary = evaluation_turn(w);
     return boundary == NO_BOUNDARY ? 0 : w->boundaries[boundary].message_s;
 }
 
-struct chunk_messages work_messages(const struct work *w, int chunk)
+struct chunk_messages evaluation_messages(const struct evaluation *w, int chunk)
 {
     struct placement placement = plan_placement(w->plan);
     struct chunk_messages messages = { 0 };

@@ -1,7 +1,7 @@
 #include "sim/cost/packing.h"
 
 #include "models/blocks.h"
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 
 /* The number of context ranks between which packed documents cause unequal work; 1 if the work is
  * equal. If keys are sent around a ring, every document is divided equally over the ranks; if heads
@@ -15,7 +15,7 @@ static int ranks_by_place(const struct plan *plan)
 
 /* Attention time of one microbatch, forward and backward, on a stage with an equal share of the
  * layers. */
-static double attention_s(const struct work *w)
+static double attention_s(const struct evaluation *w)
 {
     int counts[MAX_BLOCK_KINDS];
     bool runs_again = w->plan->recompute == RECOMPUTE_FULL || w->plan->recompute == RECOMPUTE_EVERY;
@@ -30,7 +30,7 @@ static double attention_s(const struct work *w)
     return w->slowdown * sum_s / w->plan->pp;
 }
 
-double work_packing_s(const struct work *w)
+double evaluation_packing_s(const struct evaluation *w)
 {
     if (w->model->documents.mean <= 0)
         return 0;

@@ -1,13 +1,14 @@
 /* Times a forward and a backward that run as a pair: the all-to-all of experts' rows of one
  * overlaps the compute of the other. */
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 
 #include "sim/cost/dispatcher.h"
 
 #include <math.h>
 
 /* Exposed time of the experts' rows in one pass over a chunk. */
-double work_expert_comm_s(const struct work *w, const struct holding *held, bool is_forward)
+double evaluation_expert_comm_s(const struct evaluation *w, const struct holding *held,
+                                bool is_forward)
 {
     double sum_s = 0;
     for (int i = 0; i < NUM_PIECES; i++) {
@@ -19,7 +20,7 @@ double work_expert_comm_s(const struct work *w, const struct holding *held, bool
 
 /* Time of compute and overlapping messages. The kernels that send take multiprocessors from
  * compute. */
-static double beside_s(const struct work *w, double compute_s, double comm_s)
+static double beside_s(const struct evaluation *w, double compute_s, double comm_s)
 {
     const struct gpu *gpu = &w->system->gpu;
     struct profile profile = w->system->profile;
@@ -31,7 +32,8 @@ static double beside_s(const struct work *w, double compute_s, double comm_s)
 
 /* The time that a pair saves by overlapping messages with compute. Its first and last message are
  * exposed; together they count as one of the four messages per layer. */
-double work_spared_beside_s(const struct work *w, double compute_s, double comm_s, double layers)
+double evaluation_spared_beside_s(const struct evaluation *w, double compute_s, double comm_s,
+                                  double layers)
 {
     if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, OVERLAP_EP))
         return 0;
@@ -42,26 +44,29 @@ double work_spared_beside_s(const struct work *w, double compute_s, double comm_
 
 /* The time that a pair saves over running its two passes one after the other: the backward of the
  * stage's chunk in `round`, and a forward of the stage's other chunk. */
-static double pair_spares_s(const struct work *w, int stage, int round)
+static double pair_spares_s(const struct evaluation *w, int stage, int round)
 {
-    int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
+    int backward = evaluation_chunk(w, stage, round),
+        forward = evaluation_chunk(w, stage, 1 - round);
     struct holding held = chunk_holding(w->plan, w->model, backward);
     struct holding other = chunk_holding(w->plan, w->model, forward);
-    double comm_s = work_expert_comm_s(w, &other, true) + work_expert_comm_s(w, &held, false);
+    double comm_s =
+        evaluation_expert_comm_s(w, &other, true) + evaluation_expert_comm_s(w, &held, false);
     if (comm_s <= 0)
         return 0;
     const double *backward_s = &w->duration_s[CHUNK_PASSES * backward];
     double both_s = w->duration_s[CHUNK_PASSES * forward + CHUNK_FORWARD] +
                     backward_s[CHUNK_BACKWARD] + backward_s[CHUNK_WEIGHT];
     double messages_s = blocking_messages(w, forward).down_s + blocking_messages(w, backward).up_s;
-    return work_spared_beside_s(w, both_s - messages_s - comm_s, comm_s,
-                                0.5 * (held.layers + other.layers));
+    return evaluation_spared_beside_s(w, both_s - messages_s - comm_s, comm_s,
+                                      0.5 * (held.layers + other.layers));
 }
 
-void work_time_pairs_of(struct work *w, int stage)
+void evaluation_time_pairs_of(struct evaluation *w, int stage)
 {
     for (int round = 0; w->generator->pairs && round < 2; round++) {
-        int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
+        int backward = evaluation_chunk(w, stage, round),
+            forward = evaluation_chunk(w, stage, 1 - round);
         const double *backward_s = &w->duration_s[CHUNK_PASSES * backward];
         w->spared_s[backward] = pair_spares_s(w, stage, round);
         w->pair_s[backward] = w->duration_s[CHUNK_PASSES * forward + CHUNK_FORWARD] +
@@ -70,18 +75,18 @@ void work_time_pairs_of(struct work *w, int stage)
     }
 }
 
-void work_time_pairs(struct work *w)
+void evaluation_time_pairs(struct evaluation *w)
 {
     for (int stage = 0; w->generator->pairs && stage < w->plan->pp; stage++)
-        work_time_pairs_of(w, stage);
+        evaluation_time_pairs_of(w, stage);
 }
 
-double work_spared_by_pairs_s(const struct work *w, int stage)
+double evaluation_spared_by_pairs_s(const struct evaluation *w, int stage)
 {
     struct schedule_shape shape = { w->plan->pp, w->plan->vpp, w->num_microbatches, 0 };
     double spared_s = 0;
     for (int round = 0; w->generator->pairs && round < 2; round++)
         spared_s += fmax(0, w->generator->pairs(&shape, stage, round)) *
-                    w->spared_s[work_chunk(w, stage, round)];
+                    w->spared_s[evaluation_chunk(w, stage, round)];
     return spared_s;
 }

@@ -4,10 +4,10 @@
 #include "models/blocks.h"
 #include "sim/cost/runtime.h"
 #include "sim/engine/data_parallel.h"
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 #include "sim/plan/state_share.h"
 
-bool work_reduces_pieces(const struct work *w)
+bool evaluation_reduces_pieces(const struct evaluation *w)
 {
     const struct stack *stack = &w->system->stack;
     return stack_runtime(stack)->reduces_pieces && plan_reduces_pieces(w->plan) &&
@@ -21,7 +21,7 @@ struct backward_pieces {
     int count;
 };
 
-static struct backward_pieces backward_pieces_of(const struct work *w)
+static struct backward_pieces backward_pieces_of(const struct evaluation *w)
 {
     struct backward_pieces of = { .held = chunk_holding(w->plan, w->model, 0) };
     of.recomputed = plan_recomputed_layers(w->plan, 0, of.held.layers);
@@ -32,7 +32,7 @@ static struct backward_pieces backward_pieces_of(const struct work *w)
 
 /* The kind of piece i. The pieces behind the layers come first, the embedding comes last. `layer`
  * becomes the number of layers before the piece. */
-static int piece_at(const struct work *w, const struct backward_pieces *of, int i, int *layer)
+static int piece_at(const struct evaluation *w, const struct backward_pieces *of, int i, int *layer)
 {
     static const int ends[] = { PIECE_HEAD, PIECE_LATER_ENDS, PIECE_LATER };
     *layer = of->held.layers;
@@ -45,7 +45,7 @@ static int piece_at(const struct work *w, const struct backward_pieces *of, int 
 
 /* Time of the lists that a piece runs in the pass that computes weight gradients, including the
  * piece's recompute. */
-static double lists_s(const struct work *w, const struct backward_pieces *of, int i)
+static double lists_s(const struct evaluation *w, const struct backward_pieces *of, int i)
 {
     int layer, piece = piece_at(w, of, i, &layer);
     const struct piece_cost *cost = &w->pieces->at[piece];
@@ -57,13 +57,13 @@ static double lists_s(const struct work *w, const struct backward_pieces *of, in
     return cost->backward.total_s + (is_again ? cost->forward.total_s : 0);
 }
 
-double work_piece_buckets_s(const struct work *w, double window_s)
+double evaluation_piece_buckets_s(const struct evaluation *w, double window_s)
 {
     struct backward_pieces of = backward_pieces_of(w);
     double comm_s[NUM_PIECES], all_s = 0;
     for (int piece = 0; piece < NUM_PIECES; piece++) {
         struct stage_weights trained = w->pieces->at[piece].trained;
-        comm_s[piece] = trained.all > 0 ? work_data_comm(w, trained).reduce_s : 0;
+        comm_s[piece] = trained.all > 0 ? evaluation_data_comm(w, trained).reduce_s : 0;
     }
     for (int i = 0; i < of.count; i++)
         all_s += lists_s(w, &of, i);

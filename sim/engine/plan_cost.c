@@ -1,7 +1,7 @@
 /* The costs of a plan's instructions, as the event engine (sim/engine/events.h) needs them. A pair
  * is a forward and a backward that run as one unit. A mirrored plan holds two copies of the model;
  * it is timed as an equivalent plan with half the stages, its folded plan. */
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 
 #include "sim/cost/network.h"
 #include "sim/cost/waiting.h"
@@ -16,7 +16,7 @@
 /* A chunk's cost without messages, which have instructions of their own. Recompute has its own
  * instruction when whole layers are recomputed; the attention core's recompute stays in the
  * backward. */
-static struct chunk_cost chunk_cost(const struct work *w, int chunk)
+static struct chunk_cost chunk_cost(const struct evaluation *w, int chunk)
 {
     struct chunk_time time = chunk_time(w, chunk);
     double ratio = time_ratio_of(w->system, w->model);
@@ -30,19 +30,20 @@ static struct chunk_cost chunk_cost(const struct work *w, int chunk)
 }
 
 /* Times of the pairs, without the messages and the recompute of their passes. */
-static void add_pairs(const struct work *w, struct chunk_cost *chunks)
+static void add_pairs(const struct evaluation *w, struct chunk_cost *chunks)
 {
     double ratio = time_ratio_of(w->system, w->model);
     for (int stage = 0; w->generator->pairs && stage < w->plan->pp; stage++)
         for (int round = 0; round < 2; round++) {
-            int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
+            int backward = evaluation_chunk(w, stage, round),
+                forward = evaluation_chunk(w, stage, 1 - round);
             chunks[backward].pair_s = chunks[forward].forward_s + chunks[backward].input_s +
                                       chunks[backward].weight_s - ratio * w->spared_s[backward];
         }
 }
 
 /* The costs of a mirrored plan's own stages, from those of its folded plan (sim/plan/fold.h). */
-static void unfold(const struct work *w, struct step_cost *cost, struct arena *arena)
+static void unfold(const struct evaluation *w, struct step_cost *cost, struct arena *arena)
 {
     int stages = w->given->pp, last = w->plan->pp - 1;
     struct placement both = { stages, 2, &placement_mirrored };
@@ -55,7 +56,7 @@ static void unfold(const struct work *w, struct step_cost *cost, struct arena *a
         /* the folded plan's boundary that stands for the one after this stage */
         int near = stage <= last ? stage : stages - 2 - stage;
         once[stage] = cost->stages[folded_stage(stages, stage)];
-        boundaries[stage] = cost->boundaries[near < 0 || near == last ? work_turn(w) : near];
+        boundaries[stage] = cost->boundaries[near < 0 || near == last ? evaluation_turn(w) : near];
     }
     cost->chunks = chunks;
     cost->stages = once;
@@ -65,7 +66,7 @@ static void unfold(const struct work *w, struct step_cost *cost, struct arena *a
 /* In the instruction list a chunk's reduction takes only its exposed time. The transfers of ZeRO-2
  * and 3, layer by layer, are inside the chunks' times. Gathers overlap the next step's first
  * forwards, so the list has only the exposed rest. */
-static struct stage_cost stage_cost(const struct work *w, int stage)
+static struct stage_cost stage_cost(const struct evaluation *w, int stage)
 {
     struct stage_tail tail = stage_tail(w, stage);
     bool is_beside = exchange_start(&w->plan->exchange) == START_STEP;
@@ -95,7 +96,7 @@ static int data_members(const struct data_groups *groups)
     return shard->num_nodes > 1 ? shard->num_nodes : shard->num_ranks;
 }
 
-static struct jitter jitter_of(const struct work *w)
+static struct jitter jitter_of(const struct evaluation *w)
 {
     const struct plan *plan = w->plan;
     const struct cluster *cluster = &w->system->cluster;
@@ -116,7 +117,7 @@ static struct jitter jitter_of(const struct work *w)
 /* The recurrence (pipeline.h) adds a blocking message to its pass. The event engine has no buffers,
  * so blocking sends would deadlock in zero-bubble orders, whose stages run ahead by more than one
  * message. For these orders sends do not block. */
-struct step_cost work_cost(const struct work *w, struct arena *arena)
+struct step_cost evaluation_cost(const struct evaluation *w, struct arena *arena)
 {
     const struct plan *plan = w->plan;
     const struct profile *profile = &w->system->profile;
@@ -141,12 +142,12 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .blocking = w->blocking && !generator_splits(w->generator),
         .validates = w->validates,
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
-        .overhead_s =
-            ratio * (w->system->stack.host.step_s + work_packing_s(w) + work_reference_s(w)),
-        .spared_s = ratio * work_spared_s(w),
+        .overhead_s = ratio * (w->system->stack.host.step_s + evaluation_packing_s(w) +
+                               evaluation_reference_s(w)),
+        .spared_s = ratio * evaluation_spared_s(w),
         .jitter = jitter_of(w),
     };
-    if (work_is_folded(w))
+    if (evaluation_is_folded(w))
         unfold(w, &cost, arena);
     return cost;
 }

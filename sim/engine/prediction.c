@@ -9,19 +9,19 @@
 
 #include <math.h>
 
-struct memory_input work_memory(const struct work *w)
+struct memory_input evaluation_memory(const struct evaluation *w)
 {
     return (struct memory_input){ w->system, w->model,     w->plan,
                                   w->pieces, w->generator, w->num_microbatches };
 }
 
-void fill_memory(const struct work *w, struct stage_memory *stages, struct prediction *p)
+void fill_memory(const struct evaluation *w, struct stage_memory *stages, struct prediction *p)
 {
-    struct memory_input input = work_memory(w);
+    struct memory_input input = evaluation_memory(w);
     p->num_stages = w->plan->pp;
     p->stages = stages;
     plan_memory(&input, p->stages);
-    if (work_is_folded(w)) {
+    if (evaluation_is_folded(w)) {
         p->num_stages = w->given->pp;
         for (int stage = w->plan->pp; stage < p->num_stages; stage++)
             p->stages[stage] = p->stages[folded_stage(p->num_stages, stage)];
@@ -38,12 +38,12 @@ void fill_memory(const struct work *w, struct stage_memory *stages, struct predi
 }
 
 /* The stage whose compute takes longest. */
-static int busiest_stage(const struct work *w)
+static int busiest_stage(const struct evaluation *w)
 {
     int busiest = 0;
     double busy_s = -1;
     for (int stage = 0; stage < w->plan->pp; stage++) {
-        double stage_s = work_passes_s(w, stage);
+        double stage_s = evaluation_passes_s(w, stage);
         if (stage_s > busy_s) {
             busy_s = stage_s;
             busiest = stage;
@@ -53,16 +53,16 @@ static int busiest_stage(const struct work *w)
 }
 
 /* A stage's idle time: the step minus all its work. Rounding residues count as 0. */
-static double stage_idle_s(const struct work *w, double step_s, int stage,
+static double stage_idle_s(const struct evaluation *w, double step_s, int stage,
                            const struct stage_tail *tail)
 {
     const double rounding = 1e-12;
-    double idle_s = step_s - work_passes_s(w, stage) - tail->data_comm_s - tail->optimizer_s -
-                    tail->offload_s - work_once_s(w);
+    double idle_s = step_s - evaluation_passes_s(w, stage) - tail->data_comm_s - tail->optimizer_s -
+                    tail->offload_s - evaluation_once_s(w);
     return idle_s > rounding * step_s ? idle_s : 0;
 }
 
-void fill_idle(const struct work *w, double step_s, double *idle_s)
+void fill_idle(const struct evaluation *w, double step_s, double *idle_s)
 {
     for (int stage = 0; stage < w->plan->pp; stage++) {
         struct stage_tail tail = stage_tail(w, stage);
@@ -81,23 +81,23 @@ static void spare(struct time_parts *passes, double spared_s, double busy_s)
         time_parts_add(passes, &all, -spared_s / busy_s);
 }
 
-void fill_time(const struct work *w, struct prediction *p)
+void fill_time(const struct evaluation *w, struct prediction *p)
 {
     p->busiest_stage = busiest_stage(w);
     for (int round = 0; round < w->plan->vpp; round++) {
-        int chunk = work_chunk(w, p->busiest_stage, round);
+        int chunk = evaluation_chunk(w, p->busiest_stage, round);
         struct chunk_time time = chunk_time(w, chunk);
         struct chunk_messages messages = blocking_messages(w, chunk);
         time.parts.pipeline_comm_s += messages.down_s + messages.up_s;
         time_parts_add(&p->time, &time.parts, w->num_microbatches);
     }
-    p->time.expert_comm_s -= work_spared_by_pairs_s(w, p->busiest_stage);
-    spare(&p->time, work_spared_s(w), work_passes_s(w, p->busiest_stage));
+    p->time.expert_comm_s -= evaluation_spared_by_pairs_s(w, p->busiest_stage);
+    spare(&p->time, evaluation_spared_s(w), evaluation_passes_s(w, p->busiest_stage));
     struct stage_tail tail = stage_tail(w, p->busiest_stage);
     p->time.data_comm_s += tail.data_comm_s;
     p->time.optimizer_s += tail.optimizer_s;
-    p->time.other_s +=
-        tail.offload_s + w->system->stack.host.step_s + work_packing_s(w) + work_reference_s(w);
+    p->time.other_s += tail.offload_s + w->system->stack.host.step_s + evaluation_packing_s(w) +
+                       evaluation_reference_s(w);
     p->time.bubble_s = stage_idle_s(w, p->step_s, p->busiest_stage, &tail);
 }
 
@@ -115,7 +115,7 @@ static double layers_flops(const struct plan *plan, const struct piece_cost *lay
     return layers * piece_flops(layer) + replayed;
 }
 
-static double chunk_flops(const struct work *w, int chunk)
+static double chunk_flops(const struct evaluation *w, int chunk)
 {
     struct holding held = chunk_holding(w->plan, w->model, chunk);
     double flops = 0;
@@ -126,7 +126,7 @@ static double chunk_flops(const struct work *w, int chunk)
 }
 
 /* FLOPs executed by all ranks in a step. */
-static double executed_flops(const struct work *w)
+static double executed_flops(const struct evaluation *w)
 {
     const struct pieces *pieces = w->pieces;
     const struct piece_cost *later = &pieces->at[PIECE_LATER];
@@ -143,7 +143,7 @@ static double executed_flops(const struct work *w)
     return flops * w->num_microbatches * plan_stage_ranks(w->plan);
 }
 
-void fill_rates(const struct work *w, double model_flops, struct prediction *p)
+void fill_rates(const struct evaluation *w, double model_flops, struct prediction *p)
 {
     const struct system *system = w->system;
     enum dtype dtype = precision_dtype(w->plan->precision);

@@ -3,14 +3,14 @@
 #ifndef SIM_ENGINE_PREDICTION_PART_H
 #define SIM_ENGINE_PREDICTION_PART_H
 
+#include "sim/engine/evaluation.h"
 #include "sim/engine/prediction.h"
-#include "sim/engine/work.h"
 
-void fill_memory(const struct work *work, struct stage_memory *stages,
+void fill_memory(const struct evaluation *w, struct stage_memory *stages,
                  struct prediction *prediction);
-void fill_time(const struct work *work, struct prediction *prediction);
-void fill_idle(const struct work *work, double step_s, double *idle_s);
+void fill_time(const struct evaluation *w, struct prediction *prediction);
+void fill_idle(const struct evaluation *w, double step_s, double *idle_s);
 /* `model_flops` is the number of FLOPs of a whole step. */
-void fill_rates(const struct work *work, double model_flops, struct prediction *prediction);
+void fill_rates(const struct evaluation *w, double model_flops, struct prediction *prediction);
 
 #endif

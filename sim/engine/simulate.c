@@ -127,7 +127,7 @@ static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
                            memcmp(e->last_pair_s, p->pair_s, chunks * sizeof(double)) == 0));
 }
 
-static double time_pipeline(struct evaluator *e, const struct work *w)
+static double time_pipeline(struct evaluator *e, const struct evaluation *w)
 {
     struct pipeline pipeline = {
         .generator = w->generator,
@@ -135,10 +135,10 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
         .duration_s = e->duration_s,
         .lag_s = e->lag_s,
         .pair_s = e->pair_s,
-        .turn_s = work_is_folded(w) ? work_lag_s(w, work_turn(w)) : 0,
+        .turn_s = evaluation_is_folded(w) ? evaluation_lag_s(w, evaluation_turn(w)) : 0,
     };
     for (int stage = 0; stage < w->plan->pp; stage++)
-        e->lag_s[stage] = work_lag_s(w, stage);
+        e->lag_s[stage] = evaluation_lag_s(w, stage);
     if (same_pipeline(e, &pipeline))
         return e->last_makespan_s;
     e->last_makespan_s = pipeline_s(&e->pipeline, &pipeline, e->end_s);
@@ -153,7 +153,7 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
 
 /* Each stage's reduction follows its last backward; the gradient norm waits for all stages, so the
  * optimizer starts when the last stage is ready. */
-static double joined_step_s(const struct evaluator *e, const struct work *w)
+static double joined_step_s(const struct evaluator *e, const struct evaluation *w)
 {
     double reduced_s = 0;
     double optimizer_s = 0;
@@ -170,7 +170,7 @@ static double joined_step_s(const struct evaluator *e, const struct work *w)
 /* No stage waits for the global norm: each starts its next step after its own update. A step takes
  * as long as the slowest stage from its first forward to the end of its update. With tied tables
  * the first stage's update also waits for the last stage. */
-static double validated_step_s(const struct evaluator *e, const struct work *w)
+static double validated_step_s(const struct evaluator *e, const struct evaluation *w)
 {
     double own_s = 0;
     double start_s = 0;
@@ -181,18 +181,18 @@ static double validated_step_s(const struct evaluator *e, const struct work *w)
         own_s = fmax(own_s, end_s + tail.optimizer_s + tail.offload_s - start_s);
         if (tail.tied_s > 0)
             own_s = fmax(own_s, end_s + first.optimizer_s + first.offload_s);
-        start_s +=
-            w->duration_s[CHUNK_PASSES * work_chunk(w, stage, 0) + CHUNK_FORWARD] + e->lag_s[stage];
+        start_s += w->duration_s[CHUNK_PASSES * evaluation_chunk(w, stage, 0) + CHUNK_FORWARD] +
+                   e->lag_s[stage];
     }
     return own_s;
 }
 
 /* The step's time without the learned ratio (time_ratio_of), by which all times are multiplied. */
-static double unscaled_step_s(struct evaluator *e, const struct work *w)
+static double unscaled_step_s(struct evaluator *e, const struct evaluation *w)
 {
     time_pipeline(e, w);
     double stages_s = w->validates ? validated_step_s(e, w) : joined_step_s(e, w);
-    return stages_s + work_once_s(w);
+    return stages_s + evaluation_once_s(w);
 }
 
 /* Whether passes wait for the sends before them. In Megatron they do in plain 1F1B and do not in
@@ -203,7 +203,7 @@ static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
     return !can_overlap || !plan_overlaps(plan, stack, OVERLAP_P2P);
 }
 
-struct work work_begin(struct evaluator *e, const struct plan *given)
+struct evaluation evaluation_begin(struct evaluator *e, const struct plan *given)
 {
     const struct generator *generator = generator_find(plan_schedule(given));
     const struct plan *plan = given;
@@ -213,7 +213,7 @@ struct work work_begin(struct evaluator *e, const struct plan *given)
         generator = generator_find(plan_schedule(plan));
     }
     make_room(e, plan_chunks(plan));
-    return (struct work){
+    return (struct evaluation){
         .system = e->system,
         .model = e->model,
         .plan = plan,
@@ -230,7 +230,7 @@ struct work work_begin(struct evaluator *e, const struct plan *given)
     };
 }
 
-void work_add_links(struct work *w)
+void evaluation_add_links(struct evaluation *w)
 {
     const struct plan *plan = w->plan;
     w->blocking = waits_for_sends(plan, &w->system->stack);
@@ -241,21 +241,21 @@ void work_add_links(struct work *w)
     fill_boundaries(w, w->boundaries);
 }
 
-static void time_passes(struct work *w)
+static void time_passes(struct evaluation *w)
 {
     const struct plan *plan = w->plan;
     struct chunk_time time = { 0 };
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++) {
         if (!chunk_is_as_before(plan, w->model, chunk))
             time = chunk_time(w, chunk);
-        work_keep_time(w, chunk, &time);
+        evaluation_keep_time(w, chunk, &time);
     }
-    work_time_pairs(w);
+    evaluation_time_pairs(w);
 }
 
-static void time_chunks(struct work *w)
+static void time_chunks(struct evaluation *w)
 {
-    work_add_links(w);
+    evaluation_add_links(w);
     time_passes(w);
 }
 
@@ -270,7 +270,7 @@ static void scale_time(const struct system *system, const struct model *model, s
 
 struct prediction evaluate(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
+    struct evaluation w = evaluation_begin(e, plan);
     struct prediction p = { .num_microbatches = plan_microbatches(plan, e->model->batch) };
     fill_memory(&w, e->stages, &p);
     time_chunks(&w);
@@ -283,7 +283,7 @@ struct prediction evaluate(struct evaluator *e, const struct plan *plan)
 
 void evaluate_idle(struct evaluator *e, const struct plan *plan, double *idle_s)
 {
-    struct work w = work_begin(e, plan);
+    struct evaluation w = evaluation_begin(e, plan);
     time_chunks(&w);
     fill_idle(&w, unscaled_step_s(e, &w), idle_s);
     for (int stage = 0; stage < plan->pp; stage++)
@@ -292,15 +292,15 @@ void evaluate_idle(struct evaluator *e, const struct plan *plan, double *idle_s)
 
 double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
-    struct memory_input input = work_memory(&w);
+    struct evaluation w = evaluation_begin(e, plan);
+    struct memory_input input = evaluation_memory(&w);
     return plan_peak_bytes(&input);
 }
 
 double evaluate_fitting_bytes(struct evaluator *e, struct plan *plan, double most_bytes)
 {
-    struct work w = work_begin(e, plan);
-    struct memory_input input = work_memory(&w);
+    struct evaluation w = evaluation_begin(e, plan);
+    struct memory_input input = evaluation_memory(&w);
     double bytes = plan_peak_bytes(&input);
     if (plan->recompute != RECOMPUTE_FULL || bytes <= most_bytes)
         return bytes;
@@ -314,23 +314,23 @@ double evaluate_fitting_bytes(struct evaluator *e, struct plan *plan, double mos
 
 double evaluate_step_s(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
+    struct evaluation w = evaluation_begin(e, plan);
     time_chunks(&w);
     return time_ratio_of(e->system, e->model) * unscaled_step_s(e, &w);
 }
 
 double evaluate_passes_s(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
+    struct evaluation w = evaluation_begin(e, plan);
     time_chunks(&w);
     return time_ratio_of(e->system, e->model) * time_pipeline(e, &w);
 }
 
 double evaluate_bound_s(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
+    struct evaluation w = evaluation_begin(e, plan);
     time_chunks(&w);
-    return time_ratio_of(e->system, e->model) * work_bound_s(&w);
+    return time_ratio_of(e->system, e->model) * evaluation_bound_s(&w);
 }
 
 double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
@@ -339,21 +339,21 @@ double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
     whole.zero = 0;
     whole.offloads &= ~(1u << OFFLOAD_ACTIVATIONS); /* copies only add time, and recompute reduces
                                                        them */
-    struct work w = work_begin(e, &whole);
+    struct evaluation w = evaluation_begin(e, &whole);
     time_chunks(&w);
-    return time_ratio_of(e->system, e->model) * work_floor_s(&w);
+    return time_ratio_of(e->system, e->model) * evaluation_floor_s(&w);
 }
 
 double evaluate_work_floor_s(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
-    return time_ratio_of(e->system, e->model) * work_mean_floor_s(&w);
+    struct evaluation w = evaluation_begin(e, plan);
+    return time_ratio_of(e->system, e->model) * evaluation_mean_floor_s(&w);
 }
 
 double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
-    struct memory_input input = work_memory(&w);
+    struct evaluation w = evaluation_begin(e, plan);
+    struct memory_input input = evaluation_memory(&w);
     return plan_unplaced_bytes(&input);
 }
 
@@ -362,8 +362,8 @@ double evaluate_state_floor_bytes(struct evaluator *e, const struct plan *plan)
     struct plan small = *plan;
     /* the pieces have the same weights, and more plans share their cached costs */
     small.microbatch = 1;
-    struct work w = work_begin(e, &small);
-    struct memory_input input = work_memory(&w);
+    struct evaluation w = evaluation_begin(e, &small);
+    struct memory_input input = evaluation_memory(&w);
     input.plan = plan;
     input.num_microbatches = plan_microbatches(plan, e->model->batch);
     return plan_state_floor_bytes(&input);
@@ -371,15 +371,15 @@ double evaluate_state_floor_bytes(struct evaluator *e, const struct plan *plan)
 
 double evaluate_first_stage_bytes(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
-    struct memory_input input = work_memory(&w);
+    struct evaluation w = evaluation_begin(e, plan);
+    struct memory_input input = evaluation_memory(&w);
     return plan_first_stage_bytes(&input);
 }
 
 double evaluate_least_grouped_bytes(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_begin(e, plan);
-    struct memory_input input = work_memory(&w);
+    struct evaluation w = evaluation_begin(e, plan);
+    struct memory_input input = evaluation_memory(&w);
     return plan_least_grouped_bytes(&input);
 }
 
@@ -391,7 +391,7 @@ static void lower_piece(struct piece_cost *least, const struct piece_cost *piece
     least->replay.total_s = fmin(least->replay.total_s, piece->replay.total_s);
 }
 
-static bool is_least_of(const struct least *least, const struct work *w,
+static bool is_least_of(const struct least *least, const struct evaluation *w,
                         const struct rank_orders *orders)
 {
     return least->of == w->pieces && least->pp == w->plan->pp && least->dp == w->plan->dp &&
@@ -401,7 +401,7 @@ static bool is_least_of(const struct least *least, const struct work *w,
 
 /* Pieces whose op lists have the shortest time over the given rank orders; their other costs are
  * the same in every order. */
-static const struct pieces *least_pieces(struct evaluator *e, const struct work *w,
+static const struct pieces *least_pieces(struct evaluator *e, const struct evaluation *w,
                                          const struct rank_orders *orders)
 {
     struct least *least = &e->least;
@@ -436,18 +436,18 @@ double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
 {
     struct plan whole = *plan;
     whole.zero = 0;
-    struct work w = work_begin(e, &whole);
+    struct evaluation w = evaluation_begin(e, &whole);
     w.pieces = least_pieces(e, &w, orders);
-    work_add_links(&w);
+    evaluation_add_links(&w);
     for (int stage = 0; stage < plan->pp; stage++)
         w.boundaries[stage].message_s = 0;
     time_passes(&w);
-    return time_ratio_of(e->system, e->model) * work_floor_s(&w);
+    return time_ratio_of(e->system, e->model) * evaluation_floor_s(&w);
 }
 
 struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)
 {
-    struct work w = work_begin(e, plan);
+    struct evaluation w = evaluation_begin(e, plan);
     time_chunks(&w);
-    return work_cost(&w, arena);
+    return evaluation_cost(&w, arena);
 }

@@ -3,12 +3,13 @@
 #ifndef SIM_ENGINE_SIMULATE_PART_H
 #define SIM_ENGINE_SIMULATE_PART_H
 
+#include "sim/engine/evaluation.h"
 #include "sim/engine/simulate.h"
-#include "sim/engine/work.h"
 
-/* work_begin fills the fields that memory depends on, work_add_links those that the chunks' times
- * depend on. The durations, which include blocking messages, are the evaluator's scratch space. */
-struct work work_begin(struct evaluator *evaluator, const struct plan *given);
-void work_add_links(struct work *work);
+/* evaluation_begin fills the fields that memory depends on, evaluation_add_links those that the
+ * chunks' times depend on. The durations, which include blocking messages, are the evaluator's
+ * scratch space. */
+struct evaluation evaluation_begin(struct evaluator *evaluator, const struct plan *given);
+void evaluation_add_links(struct evaluation *w);
 
 #endif

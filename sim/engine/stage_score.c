@@ -31,11 +31,11 @@ static struct plan give_share(const struct plan *plan, const struct stage_share 
 struct stage_common evaluate_stage_common(struct evaluator *evaluator, const struct plan *plan,
                                           struct arena *arena)
 {
-    struct work w = work_begin(evaluator, plan);
-    struct memory_input memory = work_memory(&w);
+    struct evaluation w = evaluation_begin(evaluator, plan);
+    struct memory_input memory = evaluation_memory(&w);
     size_t stages = (size_t)plan->pp;
     struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, stages);
-    work_add_links(&w);
+    evaluation_add_links(&w);
     memcpy(boundaries, w.boundaries, stages * sizeof *boundaries);
     for (size_t i = 0; i < stages; i++)
         boundaries[i].message_s *= time_ratio_of(w.system, w.model);
@@ -43,17 +43,17 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
                                   w.blocking, w.validates,   common_memory(&memory) };
 }
 
-static double share_bytes(const struct work *w, const struct stage_memory *common, int stage)
+static double share_bytes(const struct evaluation *w, const struct stage_memory *common, int stage)
 {
-    struct memory_input input = work_memory(w);
+    struct memory_input input = evaluation_memory(w);
     return stage_memory_with(&input, stage, common).total_bytes;
 }
 
 /* The score of a stage; `w` has the values that all stages share. */
-static struct stage_score score(struct work *w, const struct stage_memory *common, int stage)
+static struct stage_score score(struct evaluation *w, const struct stage_memory *common, int stage)
 {
     struct chunk_time time = chunk_time(w, stage);
-    work_keep_time(w, stage, &time);
+    evaluation_keep_time(w, stage, &time);
     struct stage_tail tail = stage_tail(w, stage);
     const double *duration_s = &w->duration_s[CHUNK_PASSES * stage];
     double ratio = time_ratio_of(w->system, w->model);
@@ -63,23 +63,23 @@ static struct stage_score score(struct work *w, const struct stage_memory *commo
                                  .data_comm_s = ratio * tail.data_comm_s,
                                  .optimizer_s = ratio * (tail.optimizer_s + tail.offload_s),
                                  .memory_bytes = share_bytes(w, common, stage),
-                                 .lag_s = ratio * work_lag_s(w, stage) };
+                                 .lag_s = ratio * evaluation_lag_s(w, stage) };
 }
 
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
                             const struct stage_common *common, const struct stage_share *share)
 {
-    struct work w = work_begin(evaluator, plan);
+    struct evaluation w = evaluation_begin(evaluator, plan);
     struct plan given = give_share(plan, share, w.lists);
     w.plan = &given;
     return share_bytes(&w, &common->memory, share->stage);
 }
 
 /* The plan under evaluation, with the values that all stages share. */
-static struct work begin_with(struct evaluator *evaluator, const struct plan *plan,
-                              const struct stage_common *common)
+static struct evaluation begin_with(struct evaluator *evaluator, const struct plan *plan,
+                                    const struct stage_common *common)
 {
-    struct work w = work_begin(evaluator, plan);
+    struct evaluation w = evaluation_begin(evaluator, plan);
     w.data = common->data;
     w.expert_data = common->expert_data;
     w.blocking = common->blocking;
@@ -94,25 +94,25 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
                                        const struct stage_share *share)
 {
     assert(plan->vpp == 1 && share->stage < plan->pp && share->recomputed <= share->layers);
-    struct work w = begin_with(evaluator, plan, common);
+    struct evaluation w = begin_with(evaluator, plan, common);
     struct plan given = give_share(plan, share, w.lists);
     w.plan = &given;
     return score(&w, &common->memory, share->stage);
 }
 
 /* Copies the durations of a timed chunk to the caller's array. */
-static void keep_durations(struct work *w, int chunk, const struct chunk_time *time,
+static void keep_durations(struct evaluation *w, int chunk, const struct chunk_time *time,
                            double *duration_s)
 {
     double ratio = time_ratio_of(w->system, w->model);
-    work_keep_time(w, chunk, time);
+    evaluation_keep_time(w, chunk, time);
     for (int pass = 0; pass < CHUNK_PASSES; pass++)
         duration_s[pass] = ratio * w->duration_s[CHUNK_PASSES * chunk + pass];
 }
 
 /* Whether two chunks certainly take the same time, without messages, because the model has one kind
  * of layers. */
-static bool are_same(const struct work *w, int one, int other)
+static bool are_same(const struct evaluation *w, int one, int other)
 {
     struct placement placement = plan_placement(w->plan);
     return model_num_kinds(w->model) == 1 && w->plan->num_recompute_layers <= 1 &&
@@ -121,25 +121,25 @@ static bool are_same(const struct work *w, int one, int other)
 }
 
 /* Times the chunks of a stage; returns what pairs spare, without the learned ratio. */
-static double time_rounds(struct work *w, int stage, double *duration_s)
+static double time_rounds(struct evaluation *w, int stage, double *duration_s)
 {
     struct chunk_time time = { 0 };
-    assert(!work_is_folded(w) && w->plan->chunk_layers);
+    assert(!evaluation_is_folded(w) && w->plan->chunk_layers);
     for (int round = 0, before = -1; round < w->plan->vpp; round++) {
-        int chunk = work_chunk(w, stage, round);
+        int chunk = evaluation_chunk(w, stage, round);
         if (before < 0 || !are_same(w, chunk, before))
             time = chunk_time(w, chunk);
         keep_durations(w, chunk, &time, &duration_s[CHUNK_PASSES * round]);
         before = chunk;
     }
-    work_time_pairs_of(w, stage);
-    return work_spared_by_pairs_s(w, stage);
+    evaluation_time_pairs_of(w, stage);
+    return evaluation_spared_by_pairs_s(w, stage);
 }
 
 double evaluate_rounds_passes(struct evaluator *evaluator, const struct plan *plan,
                               const struct stage_common *common, int stage, double *duration_s)
 {
-    struct work w = begin_with(evaluator, plan, common);
+    struct evaluation w = begin_with(evaluator, plan, common);
     return time_ratio_of(w.system, w.model) * time_rounds(&w, stage, duration_s);
 }
 
@@ -147,7 +147,7 @@ struct rounds_score evaluate_rounds_with(struct evaluator *evaluator, const stru
                                          const struct stage_common *common, int stage,
                                          double *duration_s)
 {
-    struct work w = begin_with(evaluator, plan, common);
+    struct evaluation w = begin_with(evaluator, plan, common);
     double spared_s = time_rounds(&w, stage, duration_s);
     struct stage_tail tail = stage_tail(&w, stage);
     double ratio = time_ratio_of(w.system, w.model);
@@ -159,14 +159,14 @@ struct rounds_score evaluate_rounds_with(struct evaluator *evaluator, const stru
 double evaluate_rounds_bytes(struct evaluator *evaluator, const struct plan *plan,
                              const struct stage_common *common, int stage)
 {
-    struct work w = work_begin(evaluator, plan);
+    struct evaluation w = evaluation_begin(evaluator, plan);
     return share_bytes(&w, &common->memory, stage);
 }
 
 void evaluate_chunk_with(struct evaluator *evaluator, const struct plan *plan,
                          const struct stage_common *common, int chunk, double *duration_s)
 {
-    struct work w = begin_with(evaluator, plan, common);
+    struct evaluation w = begin_with(evaluator, plan, common);
     struct chunk_time time = chunk_time(&w, chunk);
     keep_durations(&w, chunk, &time, duration_s);
 }

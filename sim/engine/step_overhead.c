@@ -13,16 +13,16 @@ struct passes {
     double squares_s2;
 };
 
-static struct passes stage_passes(const struct work *w, int stage)
+static struct passes stage_passes(const struct evaluation *w, int stage)
 {
     struct passes passes = { 0 };
     for (int round = 0; round < w->plan->vpp; round++)
         for (int pass = 0; pass < CHUNK_PASSES; pass++) {
-            double pass_s = w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round) + pass];
+            double pass_s = w->duration_s[CHUNK_PASSES * evaluation_chunk(w, stage, round) + pass];
             passes.sum_s += w->num_microbatches * pass_s;
             passes.squares_s2 += w->num_microbatches * pass_s * pass_s;
         }
-    passes.sum_s -= work_spared_by_pairs_s(w, stage);
+    passes.sum_s -= evaluation_spared_by_pairs_s(w, stage);
     return passes;
 }
 
@@ -43,7 +43,7 @@ static double working_share(const struct profile *profile, const struct passes *
 }
 
 /* The share of the waiting with all-reduce that the plan's exchange saves. */
-static double spared_share(const struct work *w)
+static double spared_share(const struct evaluation *w)
 {
     const struct exchange *exchange = &w->plan->exchange;
     if (exchange_keeps_replicas_equal(exchange) || w->plan->dp == 1)
@@ -53,7 +53,7 @@ static double spared_share(const struct work *w)
 }
 
 /* Seconds of waiting saved; always less than the passes take. */
-static double spared_s(const struct work *w, const struct passes *passes, double share)
+static double spared_s(const struct evaluation *w, const struct passes *passes, double share)
 {
     double expected = expected_maximum(w->plan->dp);
     double working = working_share(&w->system->profile, passes, expected);
@@ -61,7 +61,7 @@ static double spared_s(const struct work *w, const struct passes *passes, double
 }
 
 /* The waiting that a replica saves is taken to be that of its stage that saves the most. */
-double work_spared_s(const struct work *w)
+double evaluation_spared_s(const struct evaluation *w)
 {
     double share = spared_share(w), most_s = 0;
     for (int stage = 0; stage < w->plan->pp && share > 0; stage++) {
@@ -74,19 +74,19 @@ double work_spared_s(const struct work *w)
 /* The passes are replaced by one pass of their total time, which deviates at least as much. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s)
 {
-    struct work w = work_begin(evaluator, plan);
+    struct evaluation w = evaluation_begin(evaluator, plan);
     double ratio = time_ratio_of(w.system, w.model);
     double unscaled_s = passes_s / ratio;
     double share = spared_share(&w);
     struct passes one = { w.num_microbatches * unscaled_s,
                           w.num_microbatches * unscaled_s * unscaled_s };
-    return ratio * (w.system->stack.host.step_s + work_packing_s(&w) -
+    return ratio * (w.system->stack.host.step_s + evaluation_packing_s(&w) -
                     (share > 0 ? spared_s(&w, &one, share) : 0));
 }
 
 /* Time of a reference model's forwards over the batch, before the step. They run in the same
  * pipeline as the step; once it is full, the busiest stage determines the time. */
-double work_reference_s(const struct work *w)
+double evaluation_reference_s(const struct evaluation *w)
 {
     double fill_s = 0, most_s = 0;
     if (!w->model->reference)
@@ -94,15 +94,16 @@ double work_reference_s(const struct work *w)
     for (int stage = 0; stage < w->plan->pp; stage++) {
         double forward_s = 0;
         for (int round = 0; round < w->plan->vpp; round++)
-            forward_s += w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round) + CHUNK_FORWARD];
+            forward_s +=
+                w->duration_s[CHUNK_PASSES * evaluation_chunk(w, stage, round) + CHUNK_FORWARD];
         fill_s += forward_s;
         most_s = fmax(most_s, forward_s);
     }
     return fill_s + (w->num_microbatches - 1) * most_s;
 }
 
-double work_once_s(const struct work *w)
+double evaluation_once_s(const struct evaluation *w)
 {
-    return w->system->stack.host.step_s + work_packing_s(w) + work_reference_s(w) -
-           work_spared_s(w);
+    return w->system->stack.host.step_s + evaluation_packing_s(w) + evaluation_reference_s(w) -
+           evaluation_spared_s(w);
 }

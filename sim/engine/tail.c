@@ -1,6 +1,6 @@
 /* A stage's tail: the time that it adds once per step after its passes. It consists of exposed
  * reductions and gathers of data ranks, and of the optimizer. */
-#include "sim/engine/work.h"
+#include "sim/engine/evaluation.h"
 
 #include "models/training.h"
 
@@ -21,7 +21,7 @@
  * reduce their buckets in the last microbatch's backward, on every stage
  * (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync); Megatron's pipelines use
  * buckets on no stage, or on the first. */
-static bool has_buckets(const struct work *w, int stage)
+static bool has_buckets(const struct evaluation *w, int stage)
 {
     if (plan_keeps_sums(w->plan)) /* FSDP then reduces only when the last backward has ended */
         return false;
@@ -37,37 +37,37 @@ static bool has_buckets(const struct work *w, int stage)
 }
 
 /* Buckets of one chunk of `bytes`. */
-static double num_chunk_buckets(const struct work *w, double bytes, int stage)
+static double num_chunk_buckets(const struct evaluation *w, double bytes, int stage)
 {
     double bucket_bytes = w->system->stack.shards.bucket_bytes;
     bool is_cut = has_buckets(w, stage) && bucket_bytes > 0 && bytes > bucket_bytes;
     return is_cut ? ceil(bytes / bucket_bytes) : 1;
 }
 
-static double num_buckets(const struct work *w, double bytes, int stage)
+static double num_buckets(const struct evaluation *w, double bytes, int stage)
 {
     int chunks = w->plan->vpp;
     return chunks * num_chunk_buckets(w, bytes / chunks, stage);
 }
 
-static double chunk_window_s(const struct work *w, int stage, bool backward)
+static double chunk_window_s(const struct evaluation *w, int stage, bool backward)
 {
     enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
-    int chunk = work_chunk(w, stage, 0);
+    int chunk = evaluation_chunk(w, stage, 0);
     return w->duration_s[CHUNK_PASSES * chunk + (int)(backward ? last : CHUNK_FORWARD)];
 }
 
 /* Time of the compute that can overlap reductions (a stage's last backwards) or gathers (its first
  * forwards). Chunks of an interleaved schedule are pp microbatches apart. */
-static double window_s(const struct work *w, int stage, bool backward)
+static double window_s(const struct evaluation *w, int stage, bool backward)
 {
     const struct plan *plan = w->plan;
     double chunk_s = chunk_window_s(w, stage, backward);
     return plan->vpp == 1 ? chunk_s : (double)plan->vpp * plan->pp * chunk_s;
 }
 
-static double visible_s(const struct work *w, enum overlap overlap, double comm_s, double bytes,
-                        int stage)
+static double visible_s(const struct evaluation *w, enum overlap overlap, double comm_s,
+                        double bytes, int stage)
 {
     if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, overlap))
         return comm_s;
@@ -77,7 +77,7 @@ static double visible_s(const struct work *w, enum overlap overlap, double comm_
 
 /* Exposed time of reductions if each chunk's reduction overlaps the chunk's last backward. All of
  * it is exposed if a chunk is at most one bucket. */
-static double after_chunks_s(const struct work *w, double reduce_s, double bytes, int stage)
+static double after_chunks_s(const struct evaluation *w, double reduce_s, double bytes, int stage)
 {
     int chunks = w->plan->vpp;
     double buckets = num_chunk_buckets(w, bytes / chunks, stage);
@@ -89,7 +89,7 @@ static double after_chunks_s(const struct work *w, double reduce_s, double bytes
 
 /* Time to all-reduce tied embeddings: the stages of the first and the last chunk add up their
  * gradients of the table. They also do so if modules on the last stage embed later tokens. */
-static double tied_reduce_s(const struct work *w, int stage)
+static double tied_reduce_s(const struct evaluation *w, int stage)
 {
     const struct plan *plan = w->plan;
     struct placement placement = plan_placement(plan);
@@ -111,7 +111,7 @@ static double tied_reduce_s(const struct work *w, int stage)
  * last copy or, if longer, the part of all copies that backward and reductions do not overlap. The
  * update waits for the global norm. `reduction_s` is the time of all reductions, overlapped or
  * exposed. */
-static void add_host_optimizer(const struct work *w, struct stage_tail *tail, int stage,
+static void add_host_optimizer(const struct evaluation *w, struct stage_tail *tail, int stage,
                                struct stage_weights weights, double reduction_s)
 {
     if (!plan_offloads(w->plan, OFFLOAD_OPTIMIZER))
@@ -130,27 +130,27 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
 
 /* --- exchanges other than all-reduce ------------------------------------------------------- */
 
-double work_passes_s(const struct work *w, int stage)
+double evaluation_passes_s(const struct evaluation *w, int stage)
 {
     double sum_s = 0;
     for (int round = 0; round < w->plan->vpp; round++)
         for (int pass = 0; pass < CHUNK_PASSES; pass++)
-            sum_s += w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round) + pass];
-    return sum_s * w->num_microbatches - work_spared_by_pairs_s(w, stage);
+            sum_s += w->duration_s[CHUNK_PASSES * evaluation_chunk(w, stage, round) + pass];
+    return sum_s * w->num_microbatches - evaluation_spared_by_pairs_s(w, stage);
 }
 
 /* Exposed time of averaging with other data ranks. Averages of the step's initial weights and sums
  * of the last step's gradients can overlap all passes of the step; other averages are exposed. */
-static double visible_mix_s(const struct work *w, int stage, double mix_s)
+static double visible_mix_s(const struct evaluation *w, int stage, double mix_s)
 {
     if (exchange_start(&w->plan->exchange) != START_STEP)
         return mix_s;
-    return exposed_s(&w->system->profile, mix_s, work_passes_s(w, stage), HUGE_VAL);
+    return exposed_s(&w->system->profile, mix_s, evaluation_passes_s(w, stage), HUGE_VAL);
 }
 
 /* Whether parts of a gradient can be combined before the rest is computed. A robust rule that
  * weighs whole gradients does not allow it. */
-static bool can_begin_early(const struct work *w)
+static bool can_begin_early(const struct evaluation *w)
 {
     const struct robust_rule *rule = exchange_method_of(&w->plan->exchange)->rule;
     return !rule || !rule->weighs_ranks;
@@ -158,7 +158,7 @@ static bool can_begin_early(const struct work *w)
 
 /* Gradients are sent in the buckets of an overlapped reduction, each with its own messages;
  * compression is fully exposed. Returns the time of the messages, overlapped or exposed. */
-static double add_exchange(const struct work *w, struct stage_tail *tail, int stage,
+static double add_exchange(const struct evaluation *w, struct stage_tail *tail, int stage,
                            double parameters)
 {
     double bytes = parameters * plan_exchange_bytes(w->plan);
@@ -192,7 +192,7 @@ static double add_exchange(const struct work *w, struct stage_tail *tail, int st
     return reduce_s;
 }
 
-struct data_comm work_data_comm(const struct work *w, struct stage_weights weights)
+struct data_comm evaluation_data_comm(const struct evaluation *w, struct stage_weights weights)
 {
     const struct stack *stack = &w->system->stack;
     struct data_comm comm = data_comm(stack, w->plan, &w->data, weights.all - weights.experts);
@@ -205,13 +205,14 @@ struct data_comm work_data_comm(const struct work *w, struct stage_weights weigh
 
 /* The exchanges of a step with all-reduce. Only ZeRO-1 can have whole tensors, because ZeRO-2 and 3
  * shard gradients or weights. */
-static struct data_comm step_comm(const struct work *w, int stage, struct stage_weights weights,
-                                  double gradient_bytes, double weight_bytes)
+static struct data_comm step_comm(const struct evaluation *w, int stage,
+                                  struct stage_weights weights, double gradient_bytes,
+                                  double weight_bytes)
 {
     const struct plan *plan = w->plan;
     if (!w->system->stack.shards.whole_tensors || weights.experts > 0 ||
         !plan_cuts(plan, STATE_OPTIMIZER) || plan_cuts(plan, STATE_GRADIENTS))
-        return work_data_comm(w, weights);
+        return evaluation_data_comm(w, weights);
     struct holding held = stage_holding(plan, w->model, stage);
     return whole_tensors_comm(&w->data, gradient_bytes, weight_bytes,
                               held_tensors(&held, w->pieces));
@@ -219,7 +220,7 @@ static struct data_comm step_comm(const struct work *w, int stage, struct stage_
 
 /* Exposed time of gathers. ZeRO-3 gathers each layer during the forward of the layer before, in a
  * step's first forwards. */
-static double visible_gather_s(const struct work *w, double gather_s, double bytes, int stage)
+static double visible_gather_s(const struct evaluation *w, double gather_s, double bytes, int stage)
 {
     if (!plan_keeps_gathered(w->plan))
         return visible_s(w, OVERLAP_PARAM, gather_s, bytes, stage);
@@ -232,7 +233,7 @@ static double visible_gather_s(const struct work *w, double gather_s, double byt
 
 /* Time of the copies of sharded state that is gathered or reduced once per step and not in each
  * pass. */
-static struct data_comm copies_once(const struct work *w, struct stage_weights weights)
+static struct data_comm copies_once(const struct evaluation *w, struct stage_weights weights)
 {
     const struct plan *plan = w->plan;
     struct data_comm copies = shard_copies(w->system, plan, weights.all);
@@ -241,13 +242,13 @@ static struct data_comm copies_once(const struct work *w, struct stage_weights w
     if (!plan_keeps_sums(plan))
         copies.reduce_s = 0;
     else if (stack_runtime(&w->system->stack)->adds_whole_gradients)
-        copies.reduce_s += work_whole_gradients_s(w, weights.all);
+        copies.reduce_s += evaluation_whole_gradients_s(w, weights.all);
     return copies;
 }
 
 /* Adds the reductions and gathers of a plan with all-reduce, once per step. Returns the reductions'
  * whole time. */
-static double add_all_reduce(const struct work *w, struct stage_tail *tail, int stage,
+static double add_all_reduce(const struct evaluation *w, struct stage_tail *tail, int stage,
                              struct stage_weights weights)
 {
     const struct plan *plan = w->plan;
@@ -260,9 +261,9 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
     tail->reduce_s = after_chunks_s(w, reduce_s, gradient_bytes, stage) + copies.reduce_s;
     tail->visible_reduce_s =
         visible_s(w, OVERLAP_GRAD, reduce_s, gradient_bytes, stage) + copies.reduce_s;
-    if (work_reduces_pieces(w))
+    if (evaluation_reduces_pieces(w))
         tail->reduce_s = tail->visible_reduce_s =
-            work_piece_buckets_s(w, window_s(w, stage, true)) + work_op_by_op_s(w, 0);
+            evaluation_piece_buckets_s(w, window_s(w, stage, true)) + evaluation_op_by_op_s(w, 0);
     tail->visible_gather_s = visible_gather_s(w, gather_s, weight_bytes, stage) + copies.gather_s;
     tail->data_comm_s += tail->visible_reduce_s;
     tail->data_comm_s += tail->visible_gather_s;
@@ -270,13 +271,13 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
 }
 
 /* The host walks the stage's weight tensors once per step. */
-static double tensors_s(const struct work *w, const struct holding *held)
+static double tensors_s(const struct evaluation *w, const struct holding *held)
 {
     const struct stack_host *host = &w->system->stack.host;
     return held_tensors(held, w->pieces) * host->tensor_launches * host->issue_s;
 }
 
-struct stage_tail stage_tail(const struct work *w, int stage)
+struct stage_tail stage_tail(const struct evaluation *w, int stage)
 {
     const struct plan *plan = w->plan;
     struct holding held = stage_holding(plan, w->model, stage);

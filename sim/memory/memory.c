@@ -292,8 +292,8 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
 static double logits_bytes(const struct memory_input *in, int held)
 {
     const struct pieces *pieces = in->pieces;
-    if (pieces->logits_run_bytes > 0)
-        return pieces->logits_run_bytes;
+    if (pieces->logits_block_bytes > 0)
+        return pieces->logits_block_bytes;
     double each_bytes = pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
     double backward_bytes = counts_passes(in) ? 0 : pieces->at[PIECE_HEAD].moment_bytes;
     double others = held * in->model->mtp;

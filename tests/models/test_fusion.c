@@ -249,14 +249,14 @@ START_TEST(a_row_block_has_its_share_of_an_ops_work)
     struct op op = {
         .kind = OP_GEMM, .m = 12, .n = 5, .k = 9, .flops = 6, .bytes = 30, .kernels = 3
     };
-    struct op same = op_run(&op);
+    struct op same = op_row_block(&op);
     ck_assert_double_eq(same.m, 12);
     op.row_blocks = 3;
-    struct op run = op_run(&op);
+    struct op run = op_row_block(&op);
     ck_assert(run.m == 4 && run.n == 5 && run.k == 9 && run.flops == 2 && run.bytes == 10);
     ck_assert(run.kernels == 1 && run.row_blocks == 0);
     op.pass = PASS_BACKWARD_WEIGHT;
-    run = op_run(&op);
+    run = op_row_block(&op);
     ck_assert(run.m == 12 && run.k == 3);
 }
 END_TEST

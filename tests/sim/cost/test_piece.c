@@ -314,8 +314,8 @@ START_TEST(logits_in_row_blocks_take_one_more_product_and_less_memory)
                         once.at[PIECE_HEAD].backward.total_s +
                             0.5 * once.at[PIECE_HEAD].forward.compute_s);
     ck_assert_double_gt(runs.at[PIECE_HEAD].forward.kernels, once.at[PIECE_HEAD].forward.kernels);
-    ck_assert_double_eq(once.logits_run_bytes, 0);
-    ck_assert_double_eq_tol(runs.logits_run_bytes,
+    ck_assert_double_eq(once.logits_block_bytes, 0);
+    ck_assert_double_eq_tol(runs.logits_block_bytes,
                             ceil(rows / chunks) * once.logits / rows *
                                     machine.stack.memory.logits_bytes +
                                 2 * rows * model.hidden * element_bytes,

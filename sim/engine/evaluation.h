@@ -1,7 +1,7 @@
-/* sim/engine/work.h - one plan under evaluation; the files of this folder each time a part of
- * it. */
-#ifndef SIM_ENGINE_WORK_H
-#define SIM_ENGINE_WORK_H
+/* sim/engine/evaluation.h - one plan under evaluation. The files of this folder each compute some
+ * of its times: those of chunks, pairs, messages and tails. */
+#ifndef SIM_ENGINE_EVALUATION_H
+#define SIM_ENGINE_EVALUATION_H
 
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
@@ -11,7 +11,7 @@
 #include "sim/memory/memory_input.h"
 #include "sim/plan/holding.h"
 
-struct work {
+struct evaluation {
     const struct system *system;
     const struct model *model;
     /* the plan that is timed; for a mirrored plan, the equivalent one with half the stages
@@ -36,59 +36,61 @@ struct work {
 };
 
 /* Whether each stage stands for two stages of the given plan. */
-static inline bool work_is_folded(const struct work *work)
+static inline bool evaluation_is_folded(const struct evaluation *w)
 {
-    return work->given != work->plan;
+    return w->given != w->plan;
 }
 
 /* The given plan of a folded one has a message between its two middle stages, where the folded plan
  * has none. This is the neighbouring boundary, whose time is used for that message. */
-static inline int work_turn(const struct work *work)
+static inline int evaluation_turn(const struct evaluation *w)
 {
-    return work->plan->pp > 1 ? work->plan->pp - 2 : 0;
+    return w->plan->pp > 1 ? w->plan->pp - 2 : 0;
 }
 
-static inline int work_chunk(const struct work *work, int stage, int round)
+static inline int evaluation_chunk(const struct evaluation *w, int stage, int round)
 {
-    return placement_chunk(plan_placement(work->plan), stage, round);
+    return placement_chunk(plan_placement(w->plan), stage, round);
 }
 
-/* sim/engine/pair.c - work_time_pairs times the pairs after all chunks were timed,
- * work_time_pairs_of those of a stage after its chunks were timed.
- * work_spared_by_pairs_s is the time that pairs save on a stage in a step, work_spared_beside_s the
- * time that one forward and one backward save when their layers run together. work_expert_comm_s is
- * the exposed time of the experts' rows in a pass over a chunk. */
-void work_time_pairs(struct work *work);
-void work_time_pairs_of(struct work *work, int stage);
-double work_spared_by_pairs_s(const struct work *work, int stage);
-double work_spared_beside_s(const struct work *work, double compute_s, double comm_s,
-                            double layers);
-double work_expert_comm_s(const struct work *work, const struct holding *held, bool is_forward);
+/* sim/engine/pair.c - evaluation_time_pairs times the pairs after all chunks were timed,
+ * evaluation_time_pairs_of those of a stage after its chunks were timed.
+ * evaluation_spared_by_pairs_s is the time that pairs save on a stage in a step,
+ * evaluation_spared_beside_s the time that one forward and one backward save when their layers run
+ * together. evaluation_expert_comm_s is the exposed time of the experts' rows in a pass over a
+ * chunk. */
+void evaluation_time_pairs(struct evaluation *w);
+void evaluation_time_pairs_of(struct evaluation *w, int stage);
+double evaluation_spared_by_pairs_s(const struct evaluation *w, int stage);
+double evaluation_spared_beside_s(const struct evaluation *w, double compute_s, double comm_s,
+                                  double layers);
+double evaluation_expert_comm_s(const struct evaluation *w, const struct holding *held,
+                                bool is_forward);
 
-/* sim/engine/message.c - fill_boundaries fills plan->pp boundaries; work_messages gives a chunk's
- * messages, down (activations) and up (gradients). */
-void fill_boundaries(const struct work *work, struct boundary *boundaries);
+/* sim/engine/message.c - fill_boundaries fills plan->pp boundaries; evaluation_messages gives a
+ * chunk's messages, down (activations) and up (gradients). */
+void fill_boundaries(const struct evaluation *w, struct boundary *boundaries);
 /* The lag of a non-blocking message over the boundary after a stage. */
-double work_lag_s(const struct work *work, int stage);
+double evaluation_lag_s(const struct evaluation *w, int stage);
 struct chunk_messages {
     double down_s, up_s;
 };
-struct chunk_messages work_messages(const struct work *work, int chunk);
+struct chunk_messages evaluation_messages(const struct evaluation *w, int chunk);
 /* The time that messages add to the chunk's passes. It is 0 unless messages block the sending
  * stage's compute. */
-static inline struct chunk_messages blocking_messages(const struct work *work, int chunk)
+static inline struct chunk_messages blocking_messages(const struct evaluation *w, int chunk)
 {
-    return work->blocking ? work_messages(work, chunk) : (struct chunk_messages){ 0 };
+    return w->blocking ? evaluation_messages(w, chunk) : (struct chunk_messages){ 0 };
 }
 
 /* sim/engine/tail.c - time of the reductions and gathers of these weights with all-reduce; experts'
  * weights use groups of their own. */
-struct data_comm work_data_comm(const struct work *work, struct stage_weights weights);
+struct data_comm evaluation_data_comm(const struct evaluation *w, struct stage_weights weights);
 
 /* sim/engine/piece_buckets.c - whether the executor's last backward reduces whole gradients piece
  * by piece, and the exposed part of these reductions if that backward takes `window_s`. */
-bool work_reduces_pieces(const struct work *work);
-double work_piece_buckets_s(const struct work *work, double window_s);
+bool evaluation_reduces_pieces(const struct evaluation *w);
+double evaluation_piece_buckets_s(const struct evaluation *w, double window_s);
 
 /* sim/engine/chunk.c - one chunk and microbatch: its durations, and the time parts that they
  * consist of, without messages. */
@@ -98,14 +100,15 @@ struct chunk_time {
     double weight_s;   /* weight gradients if the schedule splits the backward, else 0 */
     struct time_parts parts;
 };
-struct chunk_time chunk_time(const struct work *work, int chunk);
+struct chunk_time chunk_time(const struct evaluation *w, int chunk);
 /* Time that the pass which computes a chunk's weight gradients takes longer if it is launched op by
  * op, as with collectives in it, than if it is launched like the others. */
-double work_op_by_op_s(const struct work *work, int chunk);
-static inline void work_keep_time(struct work *work, int chunk, const struct chunk_time *time)
+double evaluation_op_by_op_s(const struct evaluation *w, int chunk);
+static inline void evaluation_keep_time(struct evaluation *w, int chunk,
+                                        const struct chunk_time *time)
 {
-    struct chunk_messages messages = blocking_messages(work, chunk);
-    double *duration_s = &work->duration_s[CHUNK_PASSES * chunk];
+    struct chunk_messages messages = blocking_messages(w, chunk);
+    double *duration_s = &w->duration_s[CHUNK_PASSES * chunk];
     duration_s[CHUNK_FORWARD] = time->forward_s + messages.down_s;
     duration_s[CHUNK_BACKWARD] = time->backward_s + messages.up_s;
     duration_s[CHUNK_WEIGHT] = time->weight_s;
@@ -114,7 +117,7 @@ static inline void work_keep_time(struct work *work, int chunk, const struct chu
 /* Time that the executor spends on whole gradients in addition to the reduction. It clears them
  * before the backwards that compute them, then adds the reduced shard to the sum with two reads and
  * a write. */
-double work_whole_gradients_s(const struct work *work, double parameters);
+double evaluation_whole_gradients_s(const struct evaluation *w, double parameters);
 
 /* sim/engine/tail.c - times that a stage adds once per step: exposed data-parallel transfers, and
  * the optimizer. */
@@ -127,35 +130,35 @@ struct stage_tail {
     double visible_reduce_s, visible_gather_s;
     double mix_s, visible_mix_s; /* averaging weights with data peers, and its exposed part */
 };
-struct stage_tail stage_tail(const struct work *work, int stage);
+struct stage_tail stage_tail(const struct evaluation *w, int stage);
 /* Seconds of all passes of a stage in a step, with the messages that they wait for. */
-double work_passes_s(const struct work *work, int stage);
+double evaluation_passes_s(const struct evaluation *w, int stage);
 
 /* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus saved waiting. Profiles
  * were measured with all-reduce, so passes contain the waiting for all data ranks. A gradient
  * exchange that does not wait for all of them saves a part of this time. */
-double work_once_s(const struct work *work);
+double evaluation_once_s(const struct evaluation *w);
 /* sim/engine/packing.c - a further part of the fixed cost: waiting for ranks with longer documents.
  * It assumes an even division of layers over stages, so it does not depend on the plan's
  * division. */
-double work_packing_s(const struct work *work);
-double work_spared_s(const struct work *work);
-double work_reference_s(const struct work *work);
+double evaluation_packing_s(const struct evaluation *w);
+double evaluation_spared_s(const struct evaluation *w);
+double evaluation_reference_s(const struct evaluation *w);
 
 /* sim/engine/bound.c - a lower bound of the step over all orders of these chunks' passes, in closed
  * form: a few additions per stage. */
-double work_bound_s(const struct work *work);
-/* The same bound for any ZeRO stage. The work must have been timed with zero 0, which adds no time
- * to passes. */
-double work_floor_s(const struct work *work);
-/* A lower bound of work_floor_s for any division of the same layers over stages; it needs no times
- * of chunks. 0 if there is none. */
-double work_mean_floor_s(const struct work *work);
+double evaluation_bound_s(const struct evaluation *w);
+/* The same bound for any ZeRO stage. The chunks must have been timed with zero 0, which adds no
+ * time to passes. */
+double evaluation_floor_s(const struct evaluation *w);
+/* A lower bound of evaluation_floor_s for any division of the same layers over stages; it needs no
+ * times of chunks. 0 if there is none. */
+double evaluation_mean_floor_s(const struct evaluation *w);
 
 /* sim/engine/plan_cost.c - the same durations and tails by instruction, for the event engine. */
-struct step_cost work_cost(const struct work *work, struct arena *arena);
+struct step_cost evaluation_cost(const struct evaluation *w, struct arena *arena);
 
 /* sim/engine/prediction.c - the input of the memory model, without times. */
-struct memory_input work_memory(const struct work *work);
+struct memory_input evaluation_memory(const struct evaluation *w);
 
 #endif
