@@ -126,7 +126,7 @@ bool model_read(const json_t *object, struct model *out, struct err *err)
            blocks_read(json_object_get(object, "blocks"), out, err) && model_derive(out, err);
 }
 
-/* Of the keys from "attention" on, removes those that have the fallback value, as most models do
+/* Removes keys that have the fallback value, from the key "attention" on, because most models do
  * not use these features. */
 static void leave_out_fallbacks(json_t *object)
 {

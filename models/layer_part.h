@@ -126,7 +126,7 @@ void add_latent_heads(struct builder *b, struct latent_rows *from);
  * index_topk of them for each token. add_index_loss: trains it by what attention gave to the chosen
  * keys; `heads` are the attention core's queries, keys and values. The current value stays. */
 struct indexer {
-    int rows;    /* its queries, keys and head weights */
+    int rows;    /* value with the queries, keys and head weights of the indexer */
     int chosen;  /* the chosen keys, one list for all heads */
     double keys; /* average number of keys chosen for a token, times 2 as attended_keys() */
 };

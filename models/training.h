@@ -8,7 +8,8 @@
 
 #include "models/trained.h"
 
-/* All trained parameters, adapters included; then adapters only. */
+/* model_trained_parameters counts all trained parameters, adapters included; the second function
+ * counts those of adapters. */
 double model_trained_parameters(const struct model *model);
 double model_adapter_parameters(const struct model *model);
 
