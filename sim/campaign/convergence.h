@@ -26,7 +26,7 @@
 /* Constants that the theorems do not give; they are fitted. */
 struct convergence {
     double mixing_scale; /* r k^2 / v^3 for gossip and periodic averaging, in steps */
-    double memory_scale; /* the same for error feedback */
+    double memory_scale; /* r k^2 / v^3 for error feedback, in steps */
     /* b^2 / (sigma^2 + b^2): the share of the variance of one rank's gradients that comes from its
      * own data (b^2); the rest, sigma^2, is sampling noise. 0 for shuffled data. */
     double heterogeneity;

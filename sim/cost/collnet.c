@@ -12,7 +12,8 @@ static const double chain_net_latency_s = US(30.0);
 /* NCCL's "arity serialization latency", per other rank of the node. */
 static const double arity_latency_s = US(0.4);
 
-/* Maximum number of ranks per node for these algorithms [NCCL_MAX_DIRECT_ARITY + 1, device.h]. */
+/* Maximum number of ranks per node for CollNet's algorithms [NCCL_MAX_DIRECT_ARITY + 1,
+ * device.h]. */
 enum { MAX_RANKS_PER_NODE = 8 };
 
 static bool switches_available(const struct comm_group *group, enum protocol protocol)

@@ -292,10 +292,10 @@ struct exchange_cost exchange_cost(const struct system *system, const struct pla
     return mean;
 }
 
-/* The sum of these buffers, as far as the method has them: the compressor's copies; late gradients
- * that wait or are being summed; the messages of all ranks if gradients are all-gathered; for a
- * robust rule, all ranks' gradients of one part; for gossip, the weights of all neighbours and, if
- * averaging overlaps the backward, the average to which the update is added. */
+/* The sum of the following buffers, as far as the method has them: the compressor's copies; late
+ * gradients that wait or are being summed; the messages of all ranks if gradients are all-gathered;
+ * for a robust rule, all ranks' gradients of one part; for gossip, the weights of all neighbours
+ * and, if averaging overlaps the backward, the average to which the update is added. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load)
 {

@@ -43,7 +43,7 @@ struct generation {
     double workspace_bytes; /* workspaces of cuBLAS and Transformer Engine */
     /* 8-bit products can read one copy of an operand along rows and along columns */
     bool reads_either_way;
-    bool scales_blocks; /* its matrix units apply one scale per block of values */
+    bool scales_blocks; /* the GPU's matrix units apply one scale per block of values */
     bool shares_queue;  /* kernels and transfers overlap only in one hardware queue:
                            CUDA_DEVICE_MAX_CONNECTIONS=1 */
     /* the generation whose measured rates of expert dispatch are used */

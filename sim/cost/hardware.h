@@ -188,7 +188,8 @@ struct profile {
     double intra_bandwidth_factor,
         /* measured time or bandwidth divided by that of NCCL's model, within a node */
         intra_latency_factor;
-    double inter_bandwidth_factor, inter_latency_factor; /* the same between nodes */
+    double inter_bandwidth_factor, inter_latency_factor; /* measured time or bandwidth divided by
+                                                            that of NCCL's model, between nodes */
     /* waiting of an all-to-all of experts' rows between nodes, added to the time of its messages */
     double expert_wait_s;
     double overlap_compute_slowdown; /* factor on compute time while a collective runs */

@@ -12,7 +12,7 @@
  * node's NICs. If groups do not align with nodes, the result is the group with the slowest
  * placement, as the step waits for it. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group);
-/* The same for a plan's group along a set of axes (enum axis_set). */
+/* The links of a plan's group along a set of axes (enum axis_set). */
 struct comm_group network_plan_group(const struct system *system, const struct plan *plan,
                                      unsigned along);
 
@@ -36,7 +36,7 @@ struct data_groups {
     struct comm_group replicas;
 };
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan);
-/* The same for the experts' gradients and state. */
+/* The groups over which the experts' gradients are summed and their state is gathered. */
 struct data_groups network_expert_data_groups(const struct system *system, const struct plan *plan);
 
 #endif

@@ -43,7 +43,7 @@ struct piece_cost {
                              products */
     double moment_bytes;  /* largest number of bytes that a backward holds at once in addition to
                              saved_bytes */
-    /* the same with selective recompute, in addition to saved_bytes - replayed_bytes */
+    /* moment_bytes with selective recompute, in addition to saved_bytes - replayed_bytes */
     double replayed_moment_bytes;
     /* largest number of bytes that the gradients of one op's output and input take at once */
     double working_bytes;

@@ -120,7 +120,7 @@ static struct layers spread(const struct evaluation *w, const struct holding *he
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
         if (of_list_s[kind] <= 0)
             continue;
-        /* number of layers of this kind whose time equals that of all layers */
+        /* number of layers of this kind that would take as long as all layers of the pass */
         double as_many = held->count[kind];
         for (int other = 0; other < w->pieces->num_kinds; other++)
             if (other != kind)
@@ -189,7 +189,8 @@ static double gathering_s(const struct profile *profile, const struct layers *la
     return sum_s + comms->of_kind[held->first_kind].reduce_s;
 }
 
-/* Time of a pass whose layers have these transfers. */
+/* Time of a pass whose layers have the transfers `comms`, for the way in which the plan's ZeRO
+ * stage overlaps them. */
 static double sharded_s(const struct evaluation *w, double compute_s, const struct layers *layers,
                         const struct layer_comms *comms)
 {
@@ -204,9 +205,9 @@ static double sharded_s(const struct evaluation *w, double compute_s, const stru
     return fmax(with_prefetch_s, gathering_s(profile, layers, comms));
 }
 
-/* The mean time of a pass over a step's microbatches: `times` of them have these transfers, the
- * others have those of `rest`. The mean suffices, as this case has a single stage, where only the
- * sum matters. */
+/* The mean time of a pass over a step's microbatches: `times` of them have the transfers `comms`,
+ * the others have the transfers `rest`. The mean suffices, as this case has a single stage, where
+ * only the sum matters. */
 static double mean_sharded_s(const struct evaluation *w, double compute_s,
                              const struct layers *layers, const struct layer_comms *comms,
                              const struct layer_comms *rest, double times)
@@ -334,10 +335,10 @@ static void add_offload(const struct evaluation *w, struct chunk_time *time,
     time->parts.other_s += down_s + up_s;
 }
 
-/* Share of a chunk's passes that overlap a pass of another microbatch: all except those that fill
- * the pipeline (one more than without overlap) and those that empty it. On stage i of p, with v
- * chunks per stage, these are 2 (p - i - 1) + (v - 1) p + 1 (Megatron Core, schedules.py and
- * combined_1f1b.py). This is the mean over stages. */
+/* Share of a chunk's passes that overlap a pass of another microbatch, averaged over stages. Passes
+ * that fill the pipeline (one more than without overlap) and passes that empty it overlap none: 2
+ * (p - i - 1) + (v - 1) p + 1 passes on stage i of p, with v chunks per stage (Megatron Core,
+ * schedules.py and combined_1f1b.py). */
 static double paired_share(const struct evaluation *w)
 {
     const struct plan *plan = w->plan;

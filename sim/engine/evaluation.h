@@ -83,7 +83,7 @@ static inline struct chunk_messages blocking_messages(const struct evaluation *w
     return w->blocking ? evaluation_messages(w, chunk) : (struct chunk_messages){ 0 };
 }
 
-/* sim/engine/tail.c - time of the reductions and gathers of these weights with all-reduce; experts'
+/* sim/engine/tail.c - time of the reductions and gathers of `weights` with all-reduce; experts'
  * weights use groups of their own. */
 struct data_comm evaluation_data_comm(const struct evaluation *w, struct stage_weights weights);
 
@@ -145,7 +145,7 @@ double evaluation_packing_s(const struct evaluation *w);
 double evaluation_spared_s(const struct evaluation *w);
 double evaluation_reference_s(const struct evaluation *w);
 
-/* sim/engine/bound.c - a lower bound of the step over all orders of these chunks' passes, in closed
+/* sim/engine/bound.c - a lower bound of the step over all orders of the plan's passes, in closed
  * form: a few additions per stage. */
 double evaluation_bound_s(const struct evaluation *w);
 /* The same bound for any ZeRO stage. The chunks must have been timed with zero 0, which adds no

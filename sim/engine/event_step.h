@@ -18,7 +18,7 @@ enum { MOST_EVENTS = 4000000 };
 bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
                     struct arena *arena, struct event_step *out, struct err *err);
 
-/* The same step many times, each with other random delays (jitter.h). */
+/* Simulates the plan's step many times, each time with other random delays (jitter.h). */
 enum { MOST_DRAWS = 10000 };
 struct draws {
     int count; /* from 1 to MOST_DRAWS */

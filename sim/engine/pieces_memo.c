@@ -13,7 +13,7 @@ struct placed_pieces {
     struct placed_pieces *older; /* next in the bucket */
 };
 
-/* Pieces that are valid for any placement whose ranks have these links. */
+/* Pieces that are valid for any placement whose ranks have the links `wires`. */
 struct wired_pieces {
     struct piece_question question;
     struct piece_wires wires;
@@ -33,8 +33,8 @@ static bool lies_there(const struct placed_pieces *known, const struct piece_que
            memcmp(&known->places, places, sizeof *places) == 0;
 }
 
-/* The pieces for ranks with these links. They are often known already, as other placements have the
- * same links; otherwise they are computed. */
+/* The pieces for ranks with the links `wires`. They are often known already, as other placements
+ * have the same links; otherwise they are computed. */
 static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pieces **bucket,
                                        const struct system *system, const struct model *model,
                                        const struct piece_question *question,

@@ -40,7 +40,7 @@ struct pipeline {
  * num_stages) becomes the end of each stage's last pass. The generator must accept the shape. */
 double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s);
 
-/* The same time, computed from every microbatch. */
+/* The time of pipeline_s, computed from every microbatch. */
 double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
                        double *end_s);
 

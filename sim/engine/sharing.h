@@ -18,7 +18,7 @@ struct share {
 enum { MAX_SHARES = 4 };
 
 struct flow {
-    double bound; /* its rate if no other flow exists; finite, > 0 */
+    double bound; /* the flow's rate if no other flow exists; finite, > 0 */
     int num_shares;
     struct share shares[MAX_SHARES]; /* of distinct resources */
 };

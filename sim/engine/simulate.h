@@ -69,10 +69,10 @@ struct rank_orders {
     int count;
 };
 
-/* The same bounds for any rank order. evaluate_unplaced_bytes: a lower bound of evaluate_peak_bytes
- * of plans that differ only in the order. evaluate_unplaced_floor_s: a lower bound of
- * evaluate_step_s of plans with any of these orders that otherwise differ only in zero or in more
- * recompute. */
+/* Lower bounds that hold for any rank order. evaluate_unplaced_bytes: a lower bound of
+ * evaluate_peak_bytes of plans that differ only in the order. evaluate_unplaced_floor_s: a lower
+ * bound of evaluate_step_s of plans with any of these orders that otherwise differ only in zero or
+ * in more recompute. */
 double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_unplaced_bytes that also holds for plans with another division into
  * chunks or with other recompute. */
@@ -128,7 +128,7 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
                             const struct stage_common *common, const struct stage_share *share);
 
-/* The same for stages of any number of chunks. The plan lists the layers of all its chunks; of
+/* The score of a stage with any number of chunks. The plan lists the layers of all its chunks; of
  * other stages' chunks only the number of layers before a chunk matters, and that only if the model
  * has several kinds of blocks. The schedule must not be mirrored. duration_s[CHUNK_PASSES x round +
  * pass] becomes the seconds of each pass of the stage's chunks, blocking messages included. */

@@ -101,11 +101,13 @@ struct exchange_ranks {
  * when it ends. */
 enum exchange_phase_kind {
     PHASE_ALL_REDUCE, /* sum over all members, by the fastest algorithm of the library */
-    /* the same sum by a ring: each of n members sends 2 (n-1) parts of 1/n to the next member */
+    /* a sum over all members by a ring: each of n members sends 2 (n-1) parts of 1/n to the next
+     * member */
     PHASE_RING,
-    PHASE_TREE, /* the same sum up and down a binary tree, with all bytes in each message */
-    /* the same sum by `peers` members that are servers of an equal part each; server i is member
-     * i x size / peers, rounded down */
+    PHASE_TREE, /* a sum over all members, up and down a binary tree, with all bytes in each message
+                 */
+    /* a sum over all members by `peers` members that are servers of an equal part each; server i is
+     * member i x size / peers, rounded down */
     PHASE_SERVERS,
     PHASE_REDUCE_SCATTER, /* sum of which each member gets the part with its index */
     PHASE_ALL_GATHER,     /* each member sends its bytes to all others */

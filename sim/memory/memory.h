@@ -20,8 +20,8 @@ void plan_memory(const struct memory_input *input, struct stage_memory *stages);
 double plan_peak_bytes(const struct memory_input *input);
 /* plan_peak_bytes without communicator buffers, the only part that depends on the rank order. */
 double plan_unplaced_bytes(const struct memory_input *input);
-/* A lower bound of plan_unplaced_bytes for every plan with these tp, cp, ep, etp, pp, dp and zero.
- * It is the state averaged over stages; the fullest stage holds at least as much. */
+/* A lower bound of plan_unplaced_bytes for every plan with the same tp, cp, ep, etp, pp, dp and
+ * zero. It is the state averaged over stages; the fullest stage holds at least as much. */
 double plan_state_floor_bytes(const struct memory_input *input);
 
 /* For a plan that recomputes all layers in full and takes `*bytes`: finds a K with which full:K

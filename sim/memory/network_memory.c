@@ -46,8 +46,8 @@ static double axes_bytes(const struct system *system, const struct plan *plan)
 
 /* --- a communicator for every group -------------------------------------------------------- */
 
-/* The same buffers with their counters, in whole pages of 2 MiB at each end of a connection
- * (p2p.cc: CUDA_IPC_MIN): 2 and 10 MiB when the sender writes, 6 and 6 when the receiver reads. */
+/* NCCL's buffers with their counters, in whole pages of 2 MiB at each end of a connection (p2p.cc:
+ * CUDA_IPC_MIN): 2 and 10 MiB when the sender writes, 6 and 6 when the receiver reads. */
 static const double connection_bytes = 12 * 1024 * 1024;
 
 /* A rank's connections per channel: from the previous rank, for ring and tree, from the tree's next

@@ -146,9 +146,9 @@ void add_state(struct stage_memory *memory, const struct memory_input *in,
     add_optimizer(memory, in, owned, matrices_owned(&matrices, in->plan), &state);
 }
 
-/* This is a lower bound. Matrices that are assigned to ranks whole are counted as if they could be
- * divided; the rank with the most has at least that. Everything else is proportional to what a
- * stage holds. */
+/* The result is a lower bound: matrices that are assigned to ranks whole are counted as if they
+ * could be divided; the rank with the most has at least that. Everything else is proportional to
+ * what a stage holds. */
 double mean_state_bytes(const struct memory_input *in)
 {
     struct stage_memory all = { 0 };

@@ -32,7 +32,7 @@ enum axis_set {
 struct members grid_members(const struct grid *grid, enum axis_id axis);
 /* `along`: a set of enum axis_set. */
 struct rank_group grid_group(const struct grid *grid, unsigned along);
-/* the same in the plan's grid */
+/* grid_group in the plan's grid */
 struct rank_group plan_group(const struct plan *plan, unsigned along);
 /* The groups of axis number `axis` that run collectives; returns their number. */
 int axis_groups(const struct plan *plan, int axis, struct members groups[MAX_AXIS_GROUPS]);
@@ -46,8 +46,8 @@ struct rank_group group_along_both(struct members a, struct members b, int num_r
 struct rank_group shard_ranks(const struct plan *plan);
 struct rank_group shard_replicas(const struct plan *plan);
 
-/* The same two groups for the experts' weights, whose replicas are the data ranks of the experts'
- * grid. */
+/* shard_ranks and shard_replicas for the experts' weights, whose replicas are the data ranks of the
+ * experts' grid. */
 struct rank_group expert_shard_ranks(const struct plan *plan);
 struct rank_group expert_shard_replicas(const struct plan *plan);
 

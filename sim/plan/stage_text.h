@@ -22,7 +22,7 @@ struct stage_text {
 bool stage_text_read(const char *text, struct arena *arena, struct stage_text *out,
                      struct err *err);
 
-/* Writes a short text for these chunks. */
+/* Writes a short text for the chunks. */
 void stage_text_write(const struct stage_text *stages, struct text *out);
 
 /* The plan's chunks, with `mtp` modules in the last; borrows the plan's list if it has one. */

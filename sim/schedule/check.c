@@ -159,8 +159,8 @@ static long long num_slots(const struct proof *proof)
     return (long long)shape->chunks_per_stage * shape->num_microbatches;
 }
 
-/* This count comes before the tables are allocated, so that their size is bounded by the length of
- * the lists. */
+/* Forwards are counted before the tables are allocated, so that their size is bounded by the length
+ * of the lists. */
 static bool check_num_forwards(const struct proof *proof)
 {
     int forwards = 0;

@@ -106,7 +106,8 @@ struct instr {
     int microbatch; /* from 0; -1: the opcode has none */
     int peer;       /* pipeline rank for sends, receives and REDUCE_TIED; -1 otherwise */
     int after;      /* index in this rank's list, or NO_INSTR */
-    int is_turned;  /* a message of a chunk in a round that goes back up the stages (a V) */
+    int is_turned;  /* a message of a chunk of the second half of a V, whose chunks go back up the
+                       stages */
     int is_paired;  /* a FORWARD or BACKWARD that belongs to a pair */
 };
 

@@ -139,7 +139,7 @@ static void add_next_receives(struct lowerer *to, int present)
 {
     int next = present + 1;
     if (next < to->order->count && joins(to, next))
-        return; /* they are in the list already */
+        return; /* the receives are in the list already */
     add_receive(to, next, present);
     if (next + 1 < to->order->count && joins(to, next + 1))
         add_receive(to, next + 1, present);

@@ -138,8 +138,8 @@ bool schedule_check(const struct schedule *schedule, struct err *err);
  * split backward, activations are held until the weight gradients are done. */
 int schedule_in_flight(const struct schedule *schedule, int stage);
 
-/* Peak bytes of these activations: `whole_bytes` each from the forward to the input gradient, then
- * `waiting_bytes` until the weight gradient. */
+/* Peak bytes of the activations that a stage holds: per microbatch-chunk `whole_bytes` from the
+ * forward to the input gradient, then `waiting_bytes` until the weight gradient. */
 double schedule_held_bytes(const struct schedule *schedule, int stage, double whole_bytes,
                            double waiting_bytes);
 

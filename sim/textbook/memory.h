@@ -51,7 +51,7 @@ enum textbook_keep {
     TEXTBOOK_KEEP_SEQUENCE, /* all activations, with tensor and sequence parallelism */
     /* all except attention's core, which is recomputed; also FlashAttention */
     TEXTBOOK_KEEP_SELECTIVE,
-    TEXTBOOK_KEEP_SEQUENCE_SELECTIVE, /* the same with sequence parallelism */
+    TEXTBOOK_KEEP_SEQUENCE_SELECTIVE, /* all except attention's core, with sequence parallelism */
     TEXTBOOK_KEEP_INPUT,              /* only the layer's input */
     TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* only the layer's input, sharded by sequence parallelism */
     NUM_TEXTBOOK_KEEPS
