@@ -265,7 +265,7 @@ static void add_scalar(struct text *out, const char *value)
         text_add(out, "%.*s.0%s", (int)(exponent - value), value, exponent);
     else if (value[strspn(value, plain)] == '\0')
         text_add(out, "%s", value);
-    /* these words contain neither quotes nor escapes */
+    /* words that need quotes contain neither quotes nor escapes */
     else
         text_add(out, "\"%s\"", value);
 }

@@ -106,8 +106,8 @@ static int num_flags(const struct shell_words *words)
 
 static bool read_script(struct shell_reader *reader);
 
-/* Of the commands that run a .py file, keeps the one with the most flags. It also reads the script
- * in bash -c "...". */
+/* Keeps the command if it runs a .py file and has at least as many flags as the command kept so
+ * far. It also reads the script in bash -c "...". */
 static bool keep_command(struct shell_reader *reader, const struct shell_words *words)
 {
     struct shell_command *best = &reader->out->command;
