@@ -169,7 +169,7 @@ bool split_is_of(const struct split *split, const struct plan *plan);
 int space_split_of(const struct space *space, const struct plan *plan);
 
 /* For methods that pick single candidates: space_has_split checks that the pp at an index has a
- * split; the other function returns the first rule that a candidate breaks, or NULL. */
+ * split; space_check returns the first rule that a candidate breaks, or NULL. */
 bool space_has_split(const struct space *space, int pp_index, int split);
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
 

@@ -11,7 +11,8 @@ struct deadline_result {
      * fastest plan, the fewest on a tie; 0: no plan fits on any number of GPUs. */
     int num_gpus;
     struct scored_plan best; /* the best plan on num_gpus, when num_gpus > 0 */
-    /* its time for all tokens, failures and checkpoints included; HUGE_VAL: never */
+    /* time in which `best` trains on all tokens, failures and checkpoints included; HUGE_VAL:
+     * never */
     double train_s;
     int num_searched; /* numbers of GPUs that were searched; the others are too few even if every
                          step runs at the GPUs' peak */

@@ -112,7 +112,7 @@ static double first_flops(const struct design_request *request)
     return share * system->num_gpus * system->gpu.peak_flops_per_s[dtype] * request->time_s;
 }
 
-/* The best model size for these FLOPs by the scaling law. */
+/* The best model size for `flops` by the scaling law. */
 static double size_for(const struct design_request *request, double flops)
 {
     struct scaling_budget budget = request->budget;

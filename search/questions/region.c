@@ -493,8 +493,8 @@ static struct slopes slopes_of(const struct regions *r, const struct exam *exam,
     return slopes;
 }
 
-/* The largest excess, in the part, of a convex function with these ceilings over the column's
- * floor. */
+/* A convex function is known by upper bounds at the part's corners (ceilings). The result is the
+ * largest excess of this function over the column's floor anywhere in the part. */
 static double most_above(const struct regions *r, const struct exam *exam, const double *ceilings,
                          size_t column)
 {

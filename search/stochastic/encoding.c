@@ -103,8 +103,8 @@ static bool divides_gpus(const struct encoding *encoding, const struct point *po
     return encoding->space->num_gpus % ranks == 0;
 }
 
-/* True for the first of all orders with the same placement for these degrees. Only that order is
- * used. */
+/* True for the first of all orders with the same placement for the point's degrees. Only that order
+ * is used. */
 static bool is_first_order(const struct encoding *encoding, const struct point *point)
 {
     const struct space *space = encoding->space;
