@@ -75,8 +75,8 @@ static bool open_meeting(struct launcher *launcher, struct err *err)
     return true;
 }
 
-/* From now on these signals are read from a descriptor, not delivered. The ranks get the previous
- * signal mask. */
+/* Blocks the signals that the launcher handles and opens a descriptor from which they are read. The
+ * ranks get the previous signal mask. */
 static bool read_signals(struct launcher *launcher, struct err *err)
 {
     sigset_t signals;

@@ -135,7 +135,7 @@ static void *replay(struct pass_graphs *graphs, const struct pass_graph *pass,
 void *pass_graphs_run(struct pass_graphs *graphs, const struct chunk_call *call)
 {
     struct machine *m = graphs->machine;
-    if (chunk_reduces_whole(call)) { /* it contains collectives */
+    if (chunk_reduces_whole(call)) { /* the pass contains collectives, which graphs cannot hold */
         graphs->counts.issued++;
         return chunk_pass(m, call);
     }

@@ -85,8 +85,9 @@ static bool has_two_copies(const struct plan *plan, const struct model *model)
     return plan_is_mirrored(plan);
 }
 
-/* Whether an exchange would send one table twice: on the first stage of a V schedule, embedding and
- * tied head add to the gradients of one table. */
+/* Whether an exchange would send one table twice: in a schedule whose chunks go down the stages and
+ * back up (a V), the first stage has embedding and head, and with tied weights both add to the
+ * gradients of one table. */
 static bool exchanges_one_table_twice(const struct plan *plan, const struct model *model)
 {
     return model->tied && plan->placement && !exchange_is_default(&plan->exchange);

@@ -36,8 +36,8 @@ struct lost_member {
 /* The caller fills in `fds`. */
 struct links links_new(int index, int size);
 void links_release(struct links *links); /* closes the sockets */
-/* May be called on any thread. All threads that wait on these sockets, here and on other ranks, see
- * a closed connection. */
+/* May be called on any thread. All threads that wait on the links' sockets, here and on other
+ * ranks, see a closed connection. */
 void links_shut(const struct links *links);
 
 struct transfer links_send(int member, const void *from, size_t bytes);

@@ -169,7 +169,7 @@ static void run_product(struct flow *flow, const struct op *op)
         add_weight_gradient(flow, op);
 }
 
-/* It reads the maxima and sums that its forward kept, and the recomputed logits. */
+/* The op reads the maxima and sums that its forward kept, and the recomputed logits. */
 static void run_loss_gradient(struct flow *flow, const struct op *op)
 {
     int logits = op->in.count - 1;

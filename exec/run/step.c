@@ -11,9 +11,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Number of passes that compute may run ahead of a stream that still reads its memory. In a V
- * schedule later stages receive a message only after the pipeline has filled in both directions.
- * With fewer buffers a stage would wait for itself. */
+/* Number of passes that compute may run ahead of a stream that still reads its memory. In a V,
+ * whose chunks are placed down the stages and back up, later stages receive a message only after
+ * the pipeline has filled in both directions. With fewer buffers a stage would wait for itself. */
 enum { PASSES_AHEAD = 2, PASSES_AHEAD_OF_V = 8 };
 
 static int passes_ahead(const struct rank *rank)
