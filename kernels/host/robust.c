@@ -54,7 +54,7 @@ static double square_distance(long n, const float *x, const float *y)
     return sum;
 }
 
-/* It processes blocks of elements, so that the block of every vector stays in the cache. */
+/* Elements are processed in blocks, so that the block of every vector stays in the cache. */
 void robust_distances(long n, int count, const float *x, double *squares)
 {
     enum { BLOCK = 4096 };
