@@ -12,7 +12,7 @@ struct fit_value {
     double standard_error; /* standard error of its logarithm; 0 on a bound */
     bool is_at_bound;
     bool is_informed; /* some row with a weight ran on its profile or stack */
-    bool has_runs;    /* some of these rows are whole runs and not micro-benchmarks */
+    bool has_runs;    /* some row with a weight is a whole run and not a micro-benchmark */
 };
 
 /* Two constants with correlated errors: the rows determine a combination of them better than each

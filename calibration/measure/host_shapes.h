@@ -29,7 +29,7 @@ int host_shapes_turn(const struct host_shapes *shapes, int i);
  * 12,288). */
 enum host_grid { GRID_CORE, GRID_GPU };
 
-/* A GPT or Llama with these widths; layers, vocabulary, batch and name are not set. */
+/* A GPT or Llama with the given widths; layers, vocabulary, batch and name are not set. */
 struct model host_shapes_model(bool is_llama, int hidden, int head_dim, int seq);
 
 /* The grid's shapes, fewer if `is_quick`. They are in the arena. */

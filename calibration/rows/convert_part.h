@@ -38,7 +38,8 @@ static inline bool row_is_stated(double value)
 
 /* Sets the error "COLUMN REASON" and returns false. */
 bool row_skip(struct err *err, const char *column, const char *reason);
-/* row_count reads a count that must be stated, the other function one that has a usual value. */
+/* row_count reads a count that the row must state. row_count_or reads a count that has a usual
+ * value. */
 bool row_count(double value, const char *column, int *out, struct err *err);
 bool row_count_or(double value, const char *column, int fallback, int *out, struct err *err);
 
