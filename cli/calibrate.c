@@ -305,7 +305,7 @@ static int take_outputs(const struct options *options, struct err *err)
     if (!check_output_words(options, err) || !cluster_load(options->cluster, &named, err) ||
         !system_load(options->cluster, *named.stack_name ? NULL : "megatron-core", 1, &system, err))
         return exit_code_of(err);
-    /* its size in the file, not for a single GPU */
+    /* the level's size in the file, not the size for a single GPU */
     system.cluster.levels[0].size = named.levels[0].size;
     bool ok = true;
     for (int i = 0; i < options->num_files && ok; i++)

@@ -27,7 +27,8 @@ static double repeats_of(struct training training)
     return training.unique > 0 ? training.tokens / training.unique : 1;
 }
 
-/* The model and tokens of a published law for these FLOPs, with the loss by the design's law. */
+/* The model and tokens of a published law for the design's FLOPs, with the loss by the design's
+ * law. */
 static struct training by_law(const struct design_view *view, const struct size_law *law)
 {
     struct scaling_budget budget = { view->design->flops, view->served,

@@ -28,7 +28,7 @@ struct fitting {
     bool is_whole; /* all jobs ran, so curves and intervals were fitted too */
     bool has_families;
     struct fitted_files files; /* files that the results change */
-    struct text *texts;        /* contents of these files */
+    struct text *texts;        /* contents of `files` */
 };
 
 /* --- jobs ------------------------------------------------------------------------------------ */

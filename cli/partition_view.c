@@ -206,7 +206,8 @@ static bool refuse_budget(struct view *view, struct err *err)
                    budget_bytes / gib, view->best.total.bytes / gib);
 }
 
-/* Both methods are exact, so their costs must agree up to the solver's tolerance. */
+/* Dynamic and integer programming are both exact, so their costs must agree up to the solver's
+ * tolerance. */
 static bool confirm(const struct view *view, struct arena *arena, struct err *err)
 {
     struct program_limits limits = { 0 };

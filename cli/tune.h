@@ -23,7 +23,8 @@ struct tuning {
     struct err unsound;   /* the reason why its plan cannot be predicted; ERR_NONE: it can be */
     const char *rule_id;  /* the rule that `unsound` breaks */
     const char *sentence; /* text of that rule */
-    struct scored_plan present; /* its prediction, unless unsound */
+    /* the job's plan with its prediction; not set if the plan is unsound */
+    struct scored_plan present;
     struct evaluator *evaluator;
     double oom_risk;
     double measured_s, measured_bytes;        /* measured values from the logs; -1: none */
