@@ -207,10 +207,35 @@ static bool refuse_name(const char *name, const struct model_preset *presets, si
     return false;
 }
 
+/* Finds the preset whose own name is `name`, by its file alone; `found` stays false if there is
+ * none. False on an error. */
+static bool load_own_name(const char *name, struct model *out, bool *found, struct err *err)
+{
+    char folder[PATH_MAX];
+    struct text path = { 0 };
+    *found = false;
+    if (!*name || !file_data_folder("models/presets", folder, sizeof folder))
+        return true;
+    text_add(&path, "%s/%s.json", folder, name);
+    *found = file_exists(text_get(&path));
+    text_release(&path);
+    struct model_preset preset = { 0 };
+    if (*found && !load_preset(folder, name, &preset, 0, err))
+        return false;
+    if (*found)
+        *out = preset.model;
+    return true;
+}
+
 bool model_load(const char *name, struct model *out, struct err *err)
 {
     if (file_is_path(name, ".json")) /* no preset has such a name */
         return load_path(name, out, err);
+    bool is_found;
+    if (!load_own_name(name, out, &is_found, err))
+        return false;
+    if (is_found)
+        return true;
     size_t count;
     struct model_preset *presets = model_presets(&count, err);
     if (!presets)
