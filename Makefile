@@ -86,8 +86,6 @@ NCCL      ?= $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NCCL_HOME)/include/nccl.
 # Architectures that the toolkit does not know are omitted. The last one without a letter is also
 # stored as PTX, which the driver compiles for later GPUs.
 CUDA_ARCHS ?= 80 90a 100
-# sm: machine code of these GPUs. compute: PTX only, which the driver compiles; builds much faster.
-CUDA_CODE  ?= sm
 
 FOLDERS ?= base models sim interchange search exec kernels calibration cli
 # These sources need a library that may be absent, so they are compiled into plugins.
@@ -202,9 +200,10 @@ CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
 KNOWN_ARCHS   = $(subst compute_,,$(shell nvcc --list-gpu-arch))
 ARCHS_HERE    = $(foreach arch,$(CUDA_ARCHS),$(if $(filter $(KNOWN_ARCHS),$(arch:%a=%)),$(arch)))
 PTX_ARCH      = $(lastword $(foreach arch,$(ARCHS_HERE),$(if $(filter %a,$(arch)),,$(arch))))
-NVCC_FLAGS    = -std=c++17 -O2 -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
-                $(if $(CI),-Werror all-warnings) $(CPPFLAGS) \
-                $(foreach arch,$(ARCHS_HERE),-gencode arch=compute_$(arch),code=$(CUDA_CODE)_$(arch)) \
+NVCC_FLAGS_ALL = -std=c++17 -O2 -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+                $(if $(CI),-Werror all-warnings) $(CPPFLAGS)
+NVCC_FLAGS    = $(NVCC_FLAGS_ALL) \
+                $(foreach arch,$(ARCHS_HERE),-gencode arch=compute_$(arch),code=sm_$(arch)) \
                 $(foreach arch,$(PTX_ARCH),-gencode arch=compute_$(arch),code=compute_$(arch))
 found_in      = $(foreach folder,$(wildcard $1/lib64 $1/lib),-L$(folder) -Wl,-rpath,$(folder))
 NCCL_LIBS     = $(call found_in,$(NCCL_HOME)) -lnccl
@@ -219,18 +218,26 @@ $(B)/pic/%.o: %.c $(BUILD)/nvcc/flags $(B)/flags
 	$(call shown,CC $< for the plugin)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_C_FLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 
-# One nvcc call makes a kernel's object and its PTX, which tests/kernels/ptx executes. They are the same
-# for every VARIANT. PTX is kept for one architecture only, as all are compiled from the same source.
-PTX_OF    := 90a
-PTX_FILES := $(if $(filter 1,$(CUDA)),$(if $(filter $(PTX_OF),$(ARCHS_HERE)),$(CUDA_CU:%.cu=$(BUILD)/nvcc/%.ptx)))
 $(BUILD)/nvcc/%.cu.o: %.cu $(BUILD)/nvcc/flags
-	@mkdir -p $@.kept
+	@mkdir -p $(@D)
 	$(call shown,NVCC $<)
-	$(Q)nvcc $(NVCC_FLAGS) --keep --keep-dir $@.kept -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@.new $<
-	@for ptx in $@.kept/$(*F).ptx $@.kept/$(*F).compute_$(PTX_OF).ptx; do \
-	    [ ! -f $$ptx ] || mv $$ptx $(@:.cu.o=.ptx); done
-	@$(RM) -r $@.kept && mv $@.new $@
-$(BUILD)/nvcc/%.ptx: $(BUILD)/nvcc/%.cu.o ;
+	$(Q)nvcc $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+
+# Tests need no machine code of the kernels: tests/kernels/ptx executes their PTX, of one architecture
+# only, as all are compiled from the same source. The rest of the plugin is linked without kernels, to
+# test that it links and loads. A campaign builds the plugin as a whole.
+PTX_OF        := 90a
+PTX_FILES     := $(if $(filter 1,$(CUDA)),$(if $(filter $(PTX_OF:%a=%),$(KNOWN_ARCHS)),$(CUDA_CU:%.cu=$(BUILD)/nvcc/%.ptx)))
+$(BUILD)/nvcc/%.ptx: %.cu $(BUILD)/nvcc/flags
+	@mkdir -p $(@D)
+	$(call shown,NVCC $< to PTX)
+	$(Q)nvcc $(NVCC_FLAGS_ALL) -arch=compute_$(PTX_OF) -MMD -MP -MF $@.d -MT $@ -ptx -o $@ $<
+NO_KERNELS_SO := $(B)/no_kernels/simsearch-cuda.so
+$(NO_KERNELS_SO): $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.o) $(B)/pic/tests/cuda12/left_out.o
+	@mkdir -p $(@D)
+	$(call shown,PLUGIN $@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $^ $(CUDA_LIBS)
+TEST_PLUGINS   = $(if $(CAMPAIGN),$(PLUGINS),$(patsubst %/simsearch-cuda.so,$(NO_KERNELS_SO),$(PLUGINS)))
 
 # A library is made anew and renamed, so it is complete and has no objects of removed sources.
 $(B)/libsimsearch.a: $(LIB_OBJ)
@@ -345,7 +352,7 @@ LOADED := $(if $(ON_PTX),$(PTX_FILES)) $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(
 # test that does not build has no result, which counts as a failure; its errors are shown only once.
 test: deps
 	@$(RM) -r $(R) && mkdir -p $(dir $(RESULTS))
-	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS) $(LOADED); then $(AGAIN_TESTS) -k $(RESULTS); \
+	+@if $(AGAIN) -k $(LOADED) $(PROGRAMS) $(TEST_PLUGINS); then $(AGAIN_TESTS) -k $(RESULTS); \
 	  else $(AGAIN_TESTS) -k $(RESULTS) 2>/dev/null; fi; \
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
 	  awk -f tests/summary.awk $(RESULTS)
@@ -558,4 +565,4 @@ needed:
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.c,$(B)/%.d,$(ALL_SRC)) $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.d) \
-         $(CUDA_CU:%.cu=$(BUILD)/nvcc/%.cu.d) $(ON_HOST_SO_OBJ:.o=.d)
+         $(CUDA_CU:%.cu=$(BUILD)/nvcc/%.cu.d) $(PTX_FILES:=.d) $(ON_HOST_SO_OBJ:.o=.d)
