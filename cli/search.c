@@ -21,6 +21,7 @@
 #include "cli/views/progress_bar.h"
 #include "cli/views/ranking.h"
 #include "cli/views/relax_view.h"
+#include "cli/views/remedy_view.h"
 #include "cli/views/robust_view.h"
 #include "cli/views/time_to_accuracy_view.h"
 #include "cli/views/uneven_view.h"
@@ -98,7 +99,8 @@ static json_t *top_json(const struct setup *setup, const struct search_result *r
     return top;
 }
 
-static json_t *comparison_json(const struct setup *setup, const struct comparison *comparison)
+static json_t *comparison_json(const struct setup *setup, const struct search_result *result,
+                               const struct comparison *comparison)
 {
     const struct standing *rank = comparison->rank;
     json_t *object = NULL;
@@ -108,6 +110,8 @@ static json_t *comparison_json(const struct setup *setup, const struct compariso
         json_object_set_new(object, "of", number_json(rank->of));
         json_object_set_new(object, "lost_share", json_real(rank->lost_share));
         json_object_set_new(object, "left_out", json_boolean(comparison->left_out));
+        if (!rank->plan.prediction.fits)
+            add_remedies_json(object, setup, &rank->plan.plan, result->planned_bytes);
     } else {
         struct text layout = { 0 };
         plan_write(&rank->plan.plan, &layout);
@@ -178,7 +182,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     if (found)
         add_wider_json(object, &extras->wider);
     if (comparison->rank)
-        json_object_set_new(object, "compared", comparison_json(setup, comparison));
+        json_object_set_new(object, "compared", comparison_json(setup, result, comparison));
     add_robustness_json(object, &extras->robust);
     add_region_json(object, extras->region);
     json_object_set_new(object, "space", space_json(result));

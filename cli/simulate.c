@@ -4,6 +4,7 @@
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
 #include "cli/views/answer.h"
+#include "cli/views/remedy_view.h"
 #include "cli/views/show.h"
 #include "cli/views/time_to_accuracy_view.h"
 #include "cli/views/trace.h"
@@ -102,6 +103,8 @@ static json_t *answer_json(const struct setup *setup, const struct prediction *p
         json_object_set_new(json, "event_step_s", json_real(events->step.step_s));
     if (events->drawn.draws.count > 0)
         json_object_set_new(json, "draws", drawn_json(&events->drawn));
+    if (!prediction->fits)
+        add_remedies_json(json, setup, &setup->plan, remedy_usual_bytes(setup));
     if (!exchange_is_default(&setup->plan.exchange) && setup->model.tokens > 0)
         json_object_set_new(json, "time_to_accuracy", accuracy_json(setup, prediction));
     json_object_set(json, "assumptions", setup->assumptions);

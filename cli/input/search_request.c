@@ -3,7 +3,6 @@
 #include "base/parallel.h"
 #include "base/text.h"
 
-static const double default_oom_risk = 0.05;
 
 static const char *in_lower_case(const char *words, struct setup *setup)
 {

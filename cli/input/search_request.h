@@ -5,6 +5,9 @@
 #include "cli/input/setup.h"
 #include "search/search.h"
 
+/* The highest accepted risk of running out of memory when --oom-risk is not given. */
+static const double default_oom_risk = 0.05;
+
 /* The request borrows from the setup, whose arena contains its words. The options' words are
  * changed to lower case. */
 struct search_request search_request_of(struct options *options, struct setup *setup);

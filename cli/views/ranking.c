@@ -6,6 +6,7 @@
 #include "cli/views/breakdown.h"
 #include "cli/views/chances_view.h"
 #include "cli/views/goodput_view.h"
+#include "cli/views/remedy_view.h"
 #include "cli/views/searched.h"
 #include "cli/views/show.h"
 #include "cli/views/uneven_view.h"
@@ -159,8 +160,19 @@ static void show_why(const struct terminal *terminal, const struct search_result
     text_release(&second);
 }
 
-static void show_comparison(const struct terminal *terminal, const struct search_result *result,
-                            const struct comparison *comparison)
+/* If the compared layout does not fit: the changes with which it does. */
+static void show_remedies(const struct terminal *terminal, const struct setup *setup,
+                          const struct search_result *result, const struct plan *plan)
+{
+    struct text words = { 0 };
+    add_remedies_words(setup, plan, result->planned_bytes, terminal_dot(terminal), &words);
+    if (words.length > 0)
+        printf("    it fits with %s\n", text_get(&words));
+    text_release(&words);
+}
+
+static void show_comparison(const struct terminal *terminal, const struct setup *setup,
+                            const struct search_result *result, const struct comparison *comparison)
 {
     const struct standing *rank = comparison->rank;
     if (!rank)
@@ -196,6 +208,8 @@ static void show_comparison(const struct terminal *terminal, const struct search
     printf("%.*f %s, %.1f %% %s than #1; #1 less this:\n", scale.decimals, p->step_s * scale.per_s,
            scale.unit, 100 * fabs(rank->lost_share), rank->lost_share >= 0 ? "slower" : "faster");
     show_terms(terminal, &result->top[0].prediction, p, scale);
+    if (!p->fits)
+        show_remedies(terminal, setup, result, &rank->plan.plan);
 }
 
 /* --- the whole table ---------------------------------------------------------------------- */
@@ -242,7 +256,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
         show_chances(&setup->system, result);
     show_finalists(ranking->finalists);
     show_even_best(setup, result);
-    show_comparison(&terminal, result, ranking->comparison);
+    show_comparison(&terminal, setup, result, ranking->comparison);
     show_robustness(ranking->robust);
     show_region(ranking->region);
     if (ranking->tight)

@@ -9,6 +9,7 @@
 #include "cli/views/gantt.h"
 #include "cli/views/goodput_view.h"
 #include "cli/views/idle_view.h"
+#include "cli/views/remedy_view.h"
 #include "sim/campaign/time_to_accuracy.h"
 #include "sim/engine/tier.h"
 #include "sim/plan/state_share.h"
@@ -223,8 +224,19 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
  * 2.3 s at 70.3 of 80 GB allocated. */
 static const double tight_risk = 0.05;
 
+/* For a plan that does not fit: the changes with which it does. */
+static void show_remedies(const struct terminal *terminal, const struct setup *setup,
+                          const struct plan *plan)
+{
+    struct text line = { 0 };
+    add_remedies_words(setup, plan, remedy_usual_bytes(setup), terminal_dot(terminal), &line);
+    if (line.length > 0)
+        show_row(terminal, "fits with", text_get(&line));
+    text_release(&line);
+}
+
 static void show_peak(const struct terminal *terminal, const struct setup *setup,
-                      const struct prediction *prediction)
+                      const struct plan *plan, const struct prediction *prediction)
 {
     double capacity = setup->memory_bytes;
     double margin = capacity - prediction->peak_memory_bytes;
@@ -243,6 +255,8 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
         show_row(terminal, "tight",
                  "PyTorch's allocator may have to free its cache and retry, which makes steps "
                  "several times slower");
+    if (margin < 0)
+        show_remedies(terminal, setup, plan);
     text_release(&line);
 }
 
@@ -269,7 +283,7 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
     show_step(terminal, setup, prediction);
     show_rates(terminal, setup, plan, prediction);
     show_accuracy(terminal, setup, plan, prediction);
-    show_peak(terminal, setup, prediction);
+    show_peak(terminal, setup, plan, prediction);
     show_idle(terminal, setup, plan, prediction->step_s, all_stages);
     printf("\n");
     show_breakdown(terminal, setup->memory_bytes, prediction, all_stages);

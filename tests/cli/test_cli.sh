@@ -615,6 +615,13 @@ shows 'PLAN  '
 shows 'next  simsearch'
 run 0 simulate --gpus 8 --model 175b --layout tp8
 shows 'DOES NOT FIT: lacks'
+hides 'fits with'
+large=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
+owned="tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
+run 0 simulate "${large[@]}" --layout "$owned"
+shows 'fits with   cp2 dp64: .*recompute=selective:mlp: '
+run 0 simulate "${large[@]}" --layout "$owned" --json
+keys remedies change
 run 0 simulate --gpus 8 --model tiny --layout "pp2 dp4" --schedule-text
 shows '^0: .*F0\.0'
 run 2 simulate --gpus 8 --model tiny --layout "pp2 dp4" --schedule-text --json

@@ -1,0 +1,78 @@
+#include "cli/views/remedy_view.h"
+
+#include "cli/input/search_request.h"
+#include "cli/print/scale.h"
+#include "cli/views/answer.h"
+#include "search/questions/remedy.h"
+#include "search/words.h"
+#include "sim/engine/memory_interval.h"
+
+#include <math.h>
+#include <string.h>
+
+double remedy_usual_bytes(const struct setup *setup)
+{
+    return fmin(setup->memory_bytes, memory_planned_bytes(&setup->system, default_oom_risk));
+}
+
+static bool has_word(const char *words, const char *word, struct arena *arena)
+{
+    for (const char *found; (found = words_next(&words, arena));)
+        if (strcmp(found, word) == 0)
+            return true;
+    return false;
+}
+
+/* The words of `to` that `from` lacks. */
+static void add_new_words(const struct plan *from, const struct plan *to, struct arena *arena,
+                          struct text *out)
+{
+    struct text before = { 0 }, after = { 0 };
+    const char *gap = "";
+    plan_write(from, &before);
+    plan_write(to, &after);
+    const char *rest = text_get(&after);
+    for (const char *word; (word = words_next(&rest, arena));)
+        if (!has_word(text_get(&before), word, arena)) {
+            text_add(out, "%s%s", gap, word);
+            gap = " ";
+        }
+    text_release(&before);
+    text_release(&after);
+}
+
+void add_remedies_words(const struct setup *setup, const struct plan *plan, double most_bytes,
+                        const char *dot, struct text *out)
+{
+    struct arena arena = { 0 };
+    struct scored_plan found[MOST_REMEDIES];
+    int count = search_remedies(&setup->system, &setup->model, plan, most_bytes, &arena, found);
+    for (int i = 0; i < count; i++) {
+        const struct prediction *p = &found[i].prediction;
+        struct time_scale scale = time_scale_of(p->step_s);
+        text_add(out, "%s", i > 0 ? dot : "");
+        add_new_words(plan, &found[i].plan, &arena, out);
+        text_add(out, ": %.*f %s, %.1f GiB", scale.decimals, p->step_s * scale.per_s, scale.unit,
+                 p->peak_memory_bytes / GIB);
+    }
+    arena_release(&arena);
+}
+
+void add_remedies_json(json_t *object, const struct setup *setup, const struct plan *plan,
+                       double most_bytes)
+{
+    struct arena arena = { 0 };
+    struct scored_plan found[MOST_REMEDIES];
+    int count = search_remedies(&setup->system, &setup->model, plan, most_bytes, &arena, found);
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++) {
+        struct text words = { 0 };
+        json_t *item = prediction_json(setup, &found[i].plan, &found[i].prediction, false);
+        add_new_words(plan, &found[i].plan, &arena, &words);
+        json_object_set_new(item, "change", json_string(text_get(&words)));
+        json_array_append_new(array, item);
+        text_release(&words);
+    }
+    json_object_set_new(object, "remedies", array);
+    arena_release(&arena);
+}

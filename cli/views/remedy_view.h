@@ -1,0 +1,20 @@
+/* cli/views/remedy_view.h - the changes of a layout with which it fits. */
+#ifndef CLI_VIEWS_REMEDY_VIEW_H
+#define CLI_VIEWS_REMEDY_VIEW_H
+
+#include "base/text.h"
+#include "cli/input/setup.h"
+
+/* The largest peak that the default of --oom-risk accepts, at most the setup's limit. */
+double remedy_usual_bytes(const struct setup *setup);
+
+/* "cp2 dp64: 6.10 s, 57.8 GiB - recompute=selective:mlp: 7.60 s, 47.4 GiB", the changes of `plan`
+ * with which its peak is at most `most_bytes`; nothing if there are none. `dot` is between them. */
+void add_remedies_words(const struct setup *setup, const struct plan *plan, double most_bytes,
+                        const char *dot, struct text *out);
+
+/* Adds "remedies", the changed layouts with their predictions, fastest first. */
+void add_remedies_json(json_t *object, const struct setup *setup, const struct plan *plan,
+                       double most_bytes);
+
+#endif
