@@ -61,8 +61,9 @@ const struct option_row option_rows[] = {
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS | TUNE,
       { "stack", TEXT(stack),
         .doc = "The software family (`list stacks`) or a file."
-               "[search]megatron-core when not given, or the executor's for --backend."
-               "[simulate explain validate]megatron-core when not given."
+               "[search]When not given: the cluster's, else the executor's for --backend, else "
+               "megatron-core."
+               "[simulate explain validate]When not given: the cluster's, else megatron-core."
                "[run]The executor's own when not given."
                "[import tune]The framework's own when not given." } },
     { "--batch", "--gbs", "B", PREDICTS | CONVERTS | TUNE | LEARN,

@@ -132,8 +132,11 @@ static const char *stack_for(const struct options *options, const char *cluster,
     struct cluster found;
     struct err ignored = { 0 };
     const char *usual = usual_stack(options);
-    if (!has_stack && cluster && cluster_load(cluster, &found, &ignored) && *found.stack_name)
+    if (!has_stack && cluster && cluster_load(cluster, &found, &ignored) && *found.stack_name) {
+        setup_assume(setup, "stack %s, which cluster %s names, as no other was named",
+                     found.stack_name, found.name);
         return NULL;
+    }
     if (!has_stack && strcmp(usual, DEFAULT_STACK) != 0)
         setup_assume(
             setup, "stack %s, this program's executor on the requested backend, as none was named",
