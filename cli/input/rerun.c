@@ -26,7 +26,9 @@ static void add_quantity(struct text *out, const char *name, double value, enum 
     text_add(out, " %s '%s'", name, text);
 }
 
-void add_case_options(const struct options *options, const struct setup *setup, struct text *out)
+/* The options that every command with a model and a system has. */
+static void add_shared_options(const struct options *options, const struct setup *setup,
+                               struct text *out)
 {
     text_add(out, "--gpus %d", setup->system.num_gpus);
     add_option(out, "--model", options->model ? options->model : setup->model.name);
@@ -38,19 +40,38 @@ void add_case_options(const struct options *options, const struct setup *setup, 
     add_option(out, "--batch", options->batch);
     if (options->seq)
         text_add(out, " --seq %d", options->seq);
+}
+
+static void add_numbers(const struct options *options, struct text *out)
+{
+    add_option(out, "--precision", name_of(precision_names, options->precision));
+    add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
+}
+
+void add_case_options(const struct options *options, const struct setup *setup, struct text *out)
+{
+    add_shared_options(options, setup, out);
     add_option(out, "--documents", options->documents);
     add_option(out, "--routing", options->routing);
     add_option(out, "--dispatcher", name_of(dispatcher_names, options->dispatcher));
     if (options->quantized_dispatch)
         text_add(out, " --quantized-dispatch");
-    add_option(out, "--precision", name_of(precision_names, options->precision));
-    add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
+    add_numbers(options, out);
     if (options->train)
         text_add(out, " --train '%s'", options->train);
     if (options->reference)
         text_add(out, " --reference");
     if (options->reserve_bytes > 0)
         add_quantity(out, "--reserve", options->reserve_bytes, QUANTITY_BYTES);
+}
+
+bool add_export_options(const struct options *options, const struct setup *setup, struct text *out)
+{
+    if (options->train || options->reference)
+        return false;
+    add_shared_options(options, setup, out);
+    add_numbers(options, out);
+    return true;
 }
 
 void add_search_options(const struct options *options, struct text *out)

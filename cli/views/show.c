@@ -291,12 +291,32 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
     text_release(&layout);
 }
 
+/* Commands to go on with. */
+static void show_next(const struct options *options, const struct setup *setup)
+{
+    const char *file = options->num_files > 0 ? options->files[0] : options->output;
+    struct text next = { 0 }, export = { 0 }, layout = { 0 };
+    plan_write(&setup->plan, &layout);
+    add_case_options(options, setup, &next);
+    printf("\nnext  simsearch %s\n", text_get(&next));
+    if (file)
+        printf("      simsearch explain %s\n      simsearch export %s --to megatron -o plan\n",
+               file, file);
+    else
+        printf("      simsearch explain %s --layout \"%s\"\n", text_get(&next), text_get(&layout));
+    if (!file && add_export_options(options, setup, &export))
+        printf("      simsearch export %s --layout \"%s\" --to megatron -o plan\n",
+               text_get(&export), text_get(&layout));
+    text_release(&next);
+    text_release(&export);
+    text_release(&layout);
+}
+
 void show_simulation(const struct options *options, const struct setup *setup,
                      const struct prediction *prediction, const struct event_step *events,
                      const struct drawn_steps *drawn)
 {
     struct terminal terminal = terminal_of_stdout();
-    struct text next = { 0 };
     if (!options->quiet)
         show_header(&terminal, setup);
     show_plan(&terminal, setup, "PLAN", &setup->plan, prediction, options->verbose);
@@ -307,20 +327,6 @@ void show_simulation(const struct options *options, const struct setup *setup,
     if (events && options->gantt)
         show_gantt(&terminal, events->timeline);
     show_goodput(&terminal, setup, &setup->plan, prediction);
-    if (options->quiet)
-        return;
-    const char *file = options->num_files > 0 ? options->files[0] : options->output;
-    struct text layout = { 0 };
-    plan_write(&setup->plan, &layout);
-    add_case_options(options, setup, &next);
-    printf("\nnext  simsearch %s\n", text_get(&next));
-    if (file)
-        printf("      simsearch explain %s\n      simsearch export %s --to megatron -o plan\n",
-               file, file);
-    else
-        printf("      simsearch explain %s --layout \"%s\"\n"
-               "      simsearch export %s --layout \"%s\" --to megatron -o plan\n",
-               text_get(&next), text_get(&layout), text_get(&next), text_get(&layout));
-    text_release(&next);
-    text_release(&layout);
+    if (!options->quiet)
+        show_next(options, setup);
 }

@@ -622,6 +622,12 @@ run 0 simulate "${large[@]}" --layout "$owned"
 shows 'fits with   cp2 dp64: .*recompute=selective:mlp: '
 run 0 simulate "${large[@]}" --layout "$owned" --json
 keys remedies change
+# The command to export a layout has only options of export.
+run 0 export --gpus 8 --model llama3-8b --layout "tp2 pp1 dp4 mb1 sp zero1" --to megatron
+run 0 simulate --gpus 8 --model llama3-8b --layout "tp2 mb1 sp zero1" --documents mean=2k --reserve "1 GiB"
+shows '^      simsearch export --gpus 8 --model llama3-8b --layout "tp2 pp1 dp4 mb1 sp zero1" --to megatron -o plan$'
+run 0 simulate --gpus 8 --model llama3-8b --layout "tp2 mb1 sp" --train lora:16
+hides 'simsearch export'
 run 0 simulate --gpus 8 --model tiny --layout "pp2 dp4" --schedule-text
 shows '^0: .*F0\.0'
 run 2 simulate --gpus 8 --model tiny --layout "pp2 dp4" --schedule-text --json
