@@ -3,6 +3,7 @@
 
 usage: SIMSEARCH=build/release/simsearch python3 tests/interchange/referee.py [N] [SEED]
        SIMSEARCH=... python3 tests/interchange/referee.py --accepted [N] [SEED]
+       SIMSEARCH=... python3 tests/interchange/referee.py --searched [N]
        python3 tests/interchange/referee.py --arguments plan/args.txt
 
 Needs PyPI's megatron-core (0.16.1 was used). Draws N layouts, exports each with
@@ -11,8 +12,9 @@ export that the configuration rejects is a disagreement. Prints the numbers of a
 disagreements; exits 1 if there is a disagreement.
 
 With --accepted it checks the other direction. It draws N random layouts of a dense model that the
-configuration accepts; each must be exported, or refused for a reason in LISTED. With --arguments it
-checks a file of arguments, one per line.
+configuration accepts; each must be exported, or refused for a reason in LISTED. With --searched it
+checks the best plans, with their uneven stages, of the first N requests of tests/cli/requests.txt
+that use Megatron-Core's stack. With --arguments it checks a file of arguments, one per line.
 """
 import dataclasses
 import json
@@ -165,6 +167,45 @@ def judge_accepted(count, rng):
     return 1 if others or exported < count / 10 else 0
 
 
+def requests():
+    path = os.path.join(os.path.dirname(__file__), "..", "cli", "requests.txt")
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("--") and " = simsearch:" not in line:
+                yield line.split(" = ")[0].split()
+
+
+def judge_searched(most):
+    """Exports the plans that searches found. One that megatron-core rejects is a disagreement, and so is one that is
+    refused for more than its model."""
+    searches = plans = 0
+    disagreements = []
+    for words in list(requests())[:most]:
+        answer = subprocess.run([os.environ["SIMSEARCH"], *words, "--top", "10", "--json"], capture_output=True,
+                                text=True, check=False)
+        found = json.loads(answer.stdout)
+        if found["stack"] != "megatron-core":
+            continue
+        searches += 1
+        case = dict(zip(words[::2], words[1::2]), **{"--gpus": str(found["gpus"])})
+        case.pop("--documents", None)
+        for top in found["top"]:
+            command = [os.environ["SIMSEARCH"], "export", *[word for pair in case.items() for word in pair],
+                       "--layout", top["layout"], "--to", "megatron", "--json"]
+            exported = subprocess.run(command, capture_output=True, text=True, check=False)
+            if "rule X8" in exported.stderr:  # parts of a model that Megatron-LM's arguments cannot state
+                continue
+            plans += 1
+            try:
+                build(json.loads(exported.stdout)["arguments"])
+            except Exception as fault:
+                disagreements.append((*words, top["layout"], exported.stderr.strip() or repr(fault)))
+    print(f"{plans} plans of {searches} searches exported, {len(disagreements)} refused or rejected by megatron-core")
+    for disagreement in disagreements[:20]:
+        print(*disagreement, sep=" | ")
+    return 1 if disagreements else 0
+
+
 def main():
     if sys.argv[1:2] == ["--arguments"]:
         with open(sys.argv[2], encoding="utf-8") as file:
@@ -174,6 +215,8 @@ def main():
         del sys.argv[1]
         numbers = [int(word) for word in sys.argv[1:]]
         return judge_accepted((numbers + [1000])[0], random.Random(numbers[1] if len(numbers) > 1 else 1))
+    if sys.argv[1:2] == ["--searched"]:
+        return judge_searched(int(sys.argv[2]) if len(sys.argv) > 2 else 10)
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     accepted = refused = 0

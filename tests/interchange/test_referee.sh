@@ -16,7 +16,7 @@ has_megatron() {
     "$python" -c 'import importlib.util as u, sys; sys.exit(not (u.find_spec("megatron") and u.find_spec("megatron.core")))'
 }
 { [ "${VARIANT-}" = asan ] || ! has_megatron 2>/dev/null; } && exit $failed
-for direction in "200" "--accepted 1000"; do
+for direction in "200" "--accepted 1000" "--searched ${CAMPAIGN:+1000}"; do
     # shellcheck disable=SC2086
     "$python" "$here/interchange/referee.py" $direction >"$work/out" 2>"$work/err" ||
         fail "referee.py $direction: $(tail -n 20 "$work/out")"
