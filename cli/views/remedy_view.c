@@ -66,12 +66,16 @@ void add_remedies_json(json_t *object, const struct setup *setup, const struct p
     int count = search_remedies(&setup->system, &setup->model, plan, most_bytes, &arena, found);
     json_t *array = json_array();
     for (int i = 0; i < count; i++) {
-        struct text words = { 0 };
-        json_t *item = prediction_json(setup, &found[i].plan, &found[i].prediction, false);
+        const struct prediction *p = &found[i].prediction;
+        struct text words = { 0 }, layout = { 0 };
         add_new_words(plan, &found[i].plan, &arena, &words);
-        json_object_set_new(item, "change", json_string(text_get(&words)));
-        json_array_append_new(array, item);
+        plan_write(&found[i].plan, &layout);
+        json_array_append_new(array, json_pack("{s:s, s:s, s:f, s:f, s:f}", "change",
+                                               text_get(&words), "layout", text_get(&layout),
+                                               "step_s", p->step_s, "peak_memory_bytes",
+                                               p->peak_memory_bytes, "p_oom", p->p_oom));
         text_release(&words);
+        text_release(&layout);
     }
     json_object_set_new(object, "remedies", array);
     arena_release(&arena);

@@ -13,7 +13,7 @@ double remedy_usual_bytes(const struct setup *setup);
 void add_remedies_words(const struct setup *setup, const struct plan *plan, double most_bytes,
                         const char *dot, struct text *out);
 
-/* Adds "remedies", the changed layouts with their predictions, fastest first. */
+/* Adds "remedies", the changed layouts with their step times and peaks, fastest first. */
 void add_remedies_json(json_t *object, const struct setup *setup, const struct plan *plan,
                        double most_bytes);
 
