@@ -4,6 +4,8 @@
 #include "calibration/fit/families.h"
 
 #include "base/file.h"
+#include "base/normal.h"
+#include "calibration/fit/held_peaks.h"
 #include "calibration/fit/shipped_runs.h"
 #include "sim/engine/interval.h"
 #include "sim/engine/tier.h"
@@ -132,13 +134,17 @@ static void cover(const struct samples *samples, struct family_widths *families,
     }
 }
 
+static double rounded_to_digits(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.*g", DIGITS, value);
+    return strtod(text, NULL);
+}
+
 static void round_widths(struct family_widths *family)
 {
-    for (int k = 0; k < NUM_ERROR_PARTS; k++) {
-        char text[32];
-        snprintf(text, sizeof text, "%.*g", DIGITS, error_width(&family->widths, k));
-        error_width_set(&family->widths, k, strtod(text, NULL));
-    }
+    for (int k = 0; k < NUM_ERROR_PARTS; k++)
+        error_width_set(&family->widths, k, rounded_to_digits(error_width(&family->widths, k)));
 }
 
 /* --- all shipped stacks -------------------------------------------------------------------- */
@@ -199,45 +205,74 @@ static int compare_memory(const void *a, const void *b)
 
 /* Loads the errors of all measured memory peaks, also of rows whose time is not scored. For
  * widths_find each has only an error of the whole run and no parts. */
-static bool load_memory_samples(const struct fit_result *results, int num_results, int jobs,
-                                struct arena *arena, struct samples *out, struct err *err)
+static void memory_samples(const struct shipped_runs *runs, struct arena *arena,
+                           struct samples *out)
 {
-    struct shipped_runs runs;
-    *out = (struct samples){ 0 };
-    bool ok = shipped_runs_predict(NULL, results, num_results, jobs, arena, &runs, err);
     const struct run_case **chosen =
-        ARENA_ARRAY(arena, const struct run_case *, (size_t)runs.rows.count + 1);
-    for (int i = 0; ok && i < runs.rows.count; i++)
-        if (*runs.cases[i].skip == '\0' && runs.predictions[i].memory_bytes > 0 &&
-            run_measured_bytes(&runs.rows.at[i]) > 0)
-            chosen[out->count++] = &runs.cases[i];
+        ARENA_ARRAY(arena, const struct run_case *, (size_t)runs->rows.count + 1);
+    *out = (struct samples){ 0 };
+    for (int i = 0; i < runs->rows.count; i++)
+        if (*runs->cases[i].skip == '\0' && runs->predictions[i].memory_bytes > 0 &&
+            run_measured_bytes(&runs->rows.at[i]) > 0)
+            chosen[out->count++] = &runs->cases[i];
     qsort(chosen, (size_t)out->count, sizeof(void *), compare_memory);
     out->at = ARENA_ARRAY(arena, struct width_row, (size_t)out->count + 1);
     for (int i = 0; i < out->count; i++) {
-        double predicted = runs.predictions[chosen[i] - runs.cases].memory_bytes;
+        double predicted = runs->predictions[chosen[i] - runs->cases].memory_bytes;
         out->at[i] = (struct width_row){
             .stack = arena_text(arena, chosen[i]->memory_stack),
             .error = log(predicted / run_measured_bytes(chosen[i]->row)),
             .shares = { 1 },
         };
     }
-    shipped_runs_release(&runs);
-    return ok;
+}
+
+/* Applies the bounds of a stack without measured peaks. The pooled variances are scaled such that
+ * their sum is that of the stack's interval. */
+static void apply_bounds(struct peak_variances pooled, const struct held_peak *bounds, int count,
+                         struct family_widths *family)
+{
+    double all = pow(family->memory / normal_90, 2), sum = pooled.between + pooled.within;
+    struct peak_variances own = { all * pooled.between / sum, all * pooled.within / sum };
+    int first = 0, n = 0;
+    while (first < count && strcmp(bounds[first].stack, family->stack) != 0)
+        first++;
+    while (first + n < count && strcmp(bounds[first + n].stack, family->stack) == 0)
+        n++;
+    if (n == 0 || !(sum > 0))
+        return;
+    struct peak_shift shift = peak_shift_find(own, &bounds[first], n);
+    family->memory = rounded_to_digits(normal_90 * sqrt(shift.variance + own.within));
+    family->memory_shift = round(1e3 * shift.mean) / 1e3;
 }
 
 static bool find_memory(const struct fit_table *table, const struct fit_result *results,
                         int num_results, int jobs, struct families *out, struct err *err)
 {
+    struct arena *arena = &out->arena;
+    struct shipped_runs runs;
     struct samples samples;
-    if (!load_memory_samples(results, num_results, jobs, &out->arena, &samples, err))
+    struct held_peak *bounds;
+    int num_bounds;
+    if (!shipped_runs_predict(NULL, results, num_results, jobs, arena, &runs, err) ||
+        !held_peaks_load(&runs, table, arena, &bounds, &num_bounds, err)) {
+        shipped_runs_release(&runs);
         return false;
+    }
+    memory_samples(&runs, arena, &samples);
+    shipped_runs_release(&runs);
     struct family_widths *found =
-        ARENA_ARRAY(&out->arena, struct family_widths, (size_t)samples.count + 1);
-    int count = widths_find(&table->intervals, samples.at, samples.count, &out->arena, found);
+        ARENA_ARRAY(arena, struct family_widths, (size_t)samples.count + 1);
+    int count = widths_find(&table->intervals, samples.at, samples.count, arena, found);
+    struct peak_variances variances = peak_variances_find(samples.at, samples.count);
     for (int i = 0; i < count; i++)
         round_widths(&found[i]);
-    for (int i = 0; i < out->count; i++)
-        out->at[i].memory = found[index_of(found, count, out->at[i].stack)].widths.common;
+    for (int i = 0; i < out->count; i++) {
+        int of = index_of(found, count, out->at[i].stack);
+        out->at[i].memory = found[of].widths.common;
+        if (of == count - 1)
+            apply_bounds(variances, bounds, num_bounds, &out->at[i]);
+    }
     return true;
 }
 

@@ -25,6 +25,22 @@ const struct field fit_table_fields[] = {
       .doc = "Measured collectives of profiles, smoothed." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Settings of the fit of stacks' error widths, which runs after all jobs." },
+    { .name = "ran", .kind = FIELD_OTHER, .fallback = "",
+      .doc = "Layouts that are known to have run. Their memory bounds the error of predicted peaks "
+             "of stacks without measured ones." },
+};
+const struct field fit_ran_fields[] = {
+    { .name = "stack", TEXT(fit_ran, stack), .doc = "Stack that ran the layout." },
+    { .name = "cluster", TEXT(fit_ran, cluster), .doc = "Cluster on which it ran." },
+    { .name = "gpus", .kind = FIELD_INT, AT(fit_ran, gpus), .min = 1, .max = 1 << 20,
+      .doc = "Number of GPUs." },
+    { .name = "model", TEXT(fit_ran, model), .doc = "Model that was trained." },
+    { .name = "seq", .kind = FIELD_INT, AT(fit_ran, seq), .min = 1, .max = 1e9,
+      .doc = "Tokens of a sequence." },
+    { .name = "batch", .kind = FIELD_NUMBER, AT(fit_ran, batch), .min = 1, .max = 1e9,
+      .doc = "Sequences of a step." },
+    { .name = "layout", TEXT(fit_ran, layout), .doc = "The layout." },
+    { .name = "source", .kind = FIELD_OTHER, .doc = "Source of these values." },
 };
 #define OF_CURVE(member) .offset = offsetof(struct fit_curve, curve.member)
 const struct field fit_curve_fields[] = {
@@ -104,6 +120,7 @@ const struct field fit_rows_fields[] = {
       .fallback = "100", .doc = "Weight of the squared errors, shared equally by the rows." },
 };
 // clang-format on
+const size_t num_fit_ran_fields = LENGTH(fit_ran_fields);
 const size_t num_fit_curve_fields = LENGTH(fit_curve_fields);
 const size_t num_width_rules_fields = LENGTH(width_rules_fields);
 const size_t num_fit_table_fields = LENGTH(fit_table_fields);
@@ -326,6 +343,19 @@ static bool read_curves(struct fit_table *table, const json_t *list, struct err 
     return true;
 }
 
+static bool read_ran(struct fit_table *table, const json_t *list, struct err *err)
+{
+    size_t count = json_array_size(list);
+    if (list && !json_is_array(list))
+        return err_set(err, ERR_INPUT, "ran", "expected a list");
+    table->ran = ARENA_ARRAY(&table->arena, struct fit_ran, count);
+    for (size_t i = 0; i < count; i++)
+        if (!fields_read(fit_ran_fields, num_fit_ran_fields, json_array_get(list, i),
+                         &table->ran[table->num_ran++], err))
+            return err_within_item(err, "ran", i);
+    return true;
+}
+
 static bool read_intervals(const json_t *object, struct width_rules *out, struct err *err)
 {
     if (!object)
@@ -351,7 +381,8 @@ static bool read_jobs(struct fit_table *table, const json_t *root, struct err *e
     if (!json_is_array(list))
         return err_set(err, ERR_INPUT, "jobs", "expected a list");
     if (!read_intervals(json_object_get(root, "intervals"), &table->intervals, err) ||
-        !read_curves(table, json_object_get(root, "curves"), err))
+        !read_curves(table, json_object_get(root, "curves"), err) ||
+        !read_ran(table, json_object_get(root, "ran"), err))
         return false;
     table->jobs = ARENA_ARRAY(&table->arena, struct fit_job, json_array_size(list));
     for (size_t i = 0; i < json_array_size(list); i++) {

@@ -70,6 +70,14 @@ struct width_rules {
     struct error_widths prior;
 };
 
+/* A layout that is known to have run, and so to have fitted into the GPUs' memory
+ * (calibration/fit/held_peaks.h). */
+struct fit_ran {
+    char stack[48], cluster[48], model[48], layout[256];
+    int gpus, seq;
+    double batch; /* in sequences */
+};
+
 struct fit_table {
     struct arena arena;
     struct width_rules intervals;
@@ -78,6 +86,8 @@ struct fit_table {
     int num_jobs;
     struct fit_curve *curves;
     int num_curves;
+    struct fit_ran *ran;
+    int num_ran;
     const char *left_out; /* source whose rows have weight 0; NULL: none; not read from the file */
 };
 
@@ -92,8 +102,8 @@ const struct fit_job *fit_table_find(const struct fit_table *table, const char *
 
 /* Keys of the file, for the reference page. */
 extern const struct field fit_table_fields[], fit_job_fields[], fit_constant_fields[],
-    fit_rows_fields[], fit_curve_fields[], width_rules_fields[];
+    fit_rows_fields[], fit_curve_fields[], width_rules_fields[], fit_ran_fields[];
 extern const size_t num_fit_table_fields, num_fit_job_fields, num_fit_constant_fields,
-    num_fit_rows_fields, num_fit_curve_fields, num_width_rules_fields;
+    num_fit_rows_fields, num_fit_curve_fields, num_width_rules_fields, num_fit_ran_fields;
 
 #endif

@@ -263,6 +263,10 @@ static void store_widths(const struct family_widths *family, json_t *root)
                         fields_write(error_width_fields, num_error_width_fields, &family->widths));
     json_object_del(root, "error_log");
     json_object_set_new(root, "memory_error", json_real(family->memory));
+    if (family->memory_shift != 0)
+        json_object_set_new(root, "memory_shift", json_real(family->memory_shift));
+    else
+        json_object_del(root, "memory_shift");
     json_t *said = json_pack("{s:i}", "n", family->rows);
     if (family->rows > 0) {
         json_object_set_new(said, "covered", rounded(family->covered, 3));

@@ -81,7 +81,13 @@ static void predict_share(void *context, size_t index, int worker)
         struct prediction p = evaluate(evaluator, &work->order[i]->plan);
         double memory_bytes = peak_bytes(&p, work->order[i]);
         work->out[work->order[i] - work->cases] = (struct run_prediction){
-            p.step_s, memory_bytes, p.fits, p.step_low_s, p.step_high_s, p.time,
+            .step_s = p.step_s,
+            .memory_bytes = memory_bytes,
+            .peak_bytes = p.peak_memory_bytes,
+            .fits = p.fits,
+            .step_low_s = p.step_low_s,
+            .step_high_s = p.step_high_s,
+            .time = p.time,
         };
     }
     evaluator_free(evaluator);

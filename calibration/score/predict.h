@@ -6,7 +6,9 @@
 #include "sim/engine/simulate.h"
 
 struct run_prediction {
-    double step_s, memory_bytes;
+    double step_s;
+    double memory_bytes; /* peak of the stage, and of the kind, that the run's log shows */
+    double peak_bytes;   /* peak of any stage, as the GPU must hold it */
     bool fits;
     double step_low_s, step_high_s; /* 90 % interval */
     struct time_parts time;

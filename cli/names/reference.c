@@ -55,6 +55,7 @@ static const struct section sections[] = {
       &num_fit_constant_fields },
     { "Fits: each of curves", fit_curve_fields, &num_fit_curve_fields },
     { "Fits: intervals", width_rules_fields, &num_width_rules_fields },
+    { "Fits: each of ran", fit_ran_fields, &num_fit_ran_fields },
     { "Fits: one set of rows of a job", fit_rows_fields, &num_fit_rows_fields },
 };
 

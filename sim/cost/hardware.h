@@ -267,6 +267,7 @@ enum logged_stage { LOGGED_MOST, LOGGED_LAST };
 struct stack_memory {
     double allocator_slack; /* fragmentation: reserved / allocated - 1 */
     double error;           /* half width of the 90 % interval of log(peak / predicted) */
+    double shift;           /* expected log(peak / predicted) */
     double context_bytes;   /* CUDA context, kernels, workspaces of libraries */
     double graph_bytes;     /* pools of captured graphs, if kernels are launched as graphs */
     int main_gradients;     /* enum main_gradients */

@@ -103,6 +103,11 @@ const struct field stack_fields[] = {
       .fallback = "0.14",
       .doc = "Half width of the 90 % interval of the log of peak memory, written by `fit`; absent: "
              "that of all shipped stacks together." },
+    { .name = "memory_shift", .kind = FIELD_NUMBER, AT(memory.shift), .min = -1, .max = 1,
+      .fallback = "0",
+      .doc = "Expected log of real over predicted peaks, written by `fit`: for a stack without "
+             "measured peaks it is below 0 if runs are known to have fitted whose predicted peaks "
+             "nearly fill the GPU's memory or exceed it." },
     { .name = "context", QUANTITY(BYTES, memory.context_bytes), .min = 0, .max = 1e18,
       .fallback = "1.5 GiB", .doc = "CUDA context, kernels, workspaces of libraries." },
     { .name = "graph_memory", QUANTITY(BYTES, memory.graph_bytes), .min = 0, .max = 1e18,

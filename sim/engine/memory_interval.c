@@ -4,9 +4,14 @@
 
 #include <math.h>
 
-double memory_factor(const struct stack *stack)
+double memory_low_bytes(const struct stack *stack, double bytes)
 {
-    return exp(stack->memory.error);
+    return bytes * exp(stack->memory.shift - stack->memory.error);
+}
+
+double memory_high_bytes(const struct stack *stack, double bytes)
+{
+    return bytes * exp(stack->memory.shift + stack->memory.error);
 }
 
 double memory_fits_bytes(const struct system *system)
@@ -21,14 +26,21 @@ static double deviation(const struct system *system)
     return system->stack.memory.error / normal_90;
 }
 
+/* The log of the GPU's memory over the real peak that is expected. */
+static double expected_room(const struct system *system, double bytes)
+{
+    return log(gpu_usable_bytes(&system->gpu) / bytes) - system->stack.memory.shift;
+}
+
 /* If the predicted peak has no error (sigma 0), the probability is 0 or 1. */
 double memory_risk(const struct system *system, double bytes)
 {
-    double usable = gpu_usable_bytes(&system->gpu);
     double sigma = deviation(system);
-    if (!(sigma > 0) || !(bytes > 0))
-        return bytes > usable ? 1 : 0;
-    return normal_cdf(-log(usable / bytes) / sigma);
+    if (!(bytes > 0))
+        return 0;
+    if (!(sigma > 0))
+        return expected_room(system, bytes) < 0 ? 1 : 0;
+    return normal_cdf(-expected_room(system, bytes) / sigma);
 }
 
 /* The value that a standard normal variable exceeds with this probability. Bisection is fast
@@ -46,6 +58,7 @@ static double exceeded_with(double risk)
 
 double memory_planned_bytes(const struct system *system, double risk)
 {
-    double usable = gpu_usable_bytes(&system->gpu);
-    return risk >= 0.5 ? usable : usable * exp(-exceeded_with(risk) * deviation(system));
+    double usable = gpu_usable_bytes(&system->gpu), shift = system->stack.memory.shift;
+    double room = risk >= 0.5 ? 0 : exceeded_with(risk) * deviation(system);
+    return fmin(usable, usable * exp(-shift - room));
 }

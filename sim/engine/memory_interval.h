@@ -2,15 +2,18 @@
  * memory a search plans with.
  *
  * A rank's real peak is assumed to be log-normal around the predicted one. The stack's memory_error
- * is the half width of its 90 % interval in log bytes, from measured runs. Programs can use the
- * memory that nvidia-smi shows minus the driver's part. */
+ * is the half width of its 90 % interval in log bytes, from measured runs. Its memory_shift is the
+ * centre: 0, or less if runs are known to have fitted that are predicted to fill the memory
+ * (calibration/fit/held_peaks.h). Programs can use the memory that nvidia-smi shows minus the
+ * driver's part. */
 #ifndef SIM_ENGINE_MEMORY_INTERVAL_H
 #define SIM_ENGINE_MEMORY_INTERVAL_H
 
 #include "sim/cost/hardware.h"
 
-/* 90 % of real peaks lie between predicted bytes / factor and predicted bytes x factor. */
-double memory_factor(const struct stack *stack);
+/* The ends of the interval that contains 90 % of real peaks when `bytes` are predicted. */
+double memory_low_bytes(const struct stack *stack, double bytes);
+double memory_high_bytes(const struct stack *stack, double bytes);
 
 /* The memory that a predicted peak must fit in: system->fits_bytes if set, or else what programs
  * can use of the GPU. */

@@ -32,8 +32,8 @@ void fill_memory(const struct evaluation *w, struct stage_memory *stages, struct
             p->peak_stage = stage;
         }
     p->fits = p->peak_memory_bytes <= memory_fits_bytes(w->system);
-    p->memory_low_bytes = p->peak_memory_bytes / memory_factor(&w->system->stack);
-    p->memory_high_bytes = p->peak_memory_bytes * memory_factor(&w->system->stack);
+    p->memory_low_bytes = memory_low_bytes(&w->system->stack, p->peak_memory_bytes);
+    p->memory_high_bytes = memory_high_bytes(&w->system->stack, p->peak_memory_bytes);
     p->p_oom = memory_risk(w->system, p->peak_memory_bytes);
 }
 

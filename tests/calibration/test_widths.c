@@ -141,6 +141,7 @@ START_TEST(shipped_widths_equal_those_of_a_refit)
                               error_width(&families.at[i].widths, k),
                           "%s: %s", families.at[i].stack, error_width_fields[k].name);
         ck_assert_double_eq(stack.memory.error, families.at[i].memory);
+        ck_assert_double_eq(stack.memory.shift, families.at[i].memory_shift);
         stack_release(&stack);
     }
 }

@@ -76,6 +76,16 @@ START_TEST(the_risk_of_a_peak_is_log_normal)
                                 1e-9);
     ck_assert_double_eq(memory_planned_bytes(&system, 0.5), 79e9);
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 79e9);
+    system.stack.memory.shift = -0.05; /* real peaks are expected 5 % lower */
+    ck_assert_double_eq_tol(memory_risk(&system, 79e9 * exp(0.05)), 0.5, 1e-12);
+    ck_assert_double_eq_tol(memory_planned_bytes(&system, 0.05), 79e9 * exp(-0.11448536269514722),
+                            1);
+    ck_assert_double_eq(memory_planned_bytes(&system, 0.5), 79e9); /* never above the memory */
+    ck_assert_double_eq_tol(log(memory_high_bytes(&system.stack, 60e9) / 60e9), 0.11448536269514722,
+                            1e-12);
+    ck_assert_double_eq_tol(log(memory_low_bytes(&system.stack, 60e9) / 60e9), -0.21448536269514722,
+                            1e-12);
+    system.stack.memory.shift = 0;
     /* the memory that programs can use is not stated, so all of it counts */
     system.gpu.usable_bytes = 0;
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 80e9);
