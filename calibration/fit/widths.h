@@ -19,7 +19,7 @@ struct family_widths {
     const char *stack;
     int rows; /* number of held-out rows on measured profiles; 0: the stack has the pooled widths */
     struct error_widths widths;
-    double memory;   /* half width of the interval of the log of peak memory */
+    double memory; /* half width of the interval of the log of peak memory */
     /* expected log of real over predicted peaks, for a stack without measured ones */
     double memory_shift;
     double covered;  /* share of the rows within these widths; NaN without rows */
