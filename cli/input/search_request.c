@@ -3,7 +3,6 @@
 #include "base/parallel.h"
 #include "base/text.h"
 
-
 static const char *in_lower_case(const char *words, struct setup *setup)
 {
     char *copy = words ? arena_text(&setup->arena, words) : NULL;
