@@ -129,8 +129,11 @@ static void show_row(const struct setup *setup, const struct pareto_plan *plan, 
              (setup->memory_bytes - p->peak_memory_bytes) / GIB);
     if (setup->model.tokens > 0)
         text_add(&row, " %9.4g", days_to_train(&other, p));
-    if (setup->model.tokens > 0 && setup->system.cluster.price_per_gpu_h > 0)
-        text_add(&row, " %9.4g", dollars_to_train(&other, p) / 1000);
+    if (setup->model.tokens > 0 && setup->system.cluster.price_per_gpu_h > 0) {
+        char dollars[32];
+        units_show_count(dollars_to_train(&other, p), dollars, sizeof dollars);
+        text_add(&row, " %9s", dollars);
+    }
     text_add(&row, "  ");
     plan_write(&plan->scored.plan, &row);
     printf("%s\n", text_get(&row));
@@ -144,7 +147,7 @@ static void show_front(const struct setup *setup, const struct pareto_result *re
     bool with_days = setup->model.tokens > 0;
     bool with_price = with_days && setup->system.cluster.price_per_gpu_h > 0;
     printf("\n  %7s %9s %5s %7s %7s%s%s  layout\n", "GPUs", "step s", "MFU", "GiB", "margin",
-           with_days ? "      days" : "", with_price ? "       k$" : "");
+           with_days ? "      days" : "", with_price ? "         $" : "");
     for (int i = 0; i < result->count; i++)
         show_row(setup, &result->at[i],
                  i == 0 || result->at[i].num_gpus != result->at[i - 1].num_gpus);

@@ -342,7 +342,8 @@ shows '"valid": false'
 # --- fronts, deadlines, comparisons, risk -------------------------------------------------------
 
 run 0 --gpus 16 --model gpt3-2.7b --fix dp4 --pareto
-shows '^ *GPUs +step s +MFU +GiB +margin +days +k\$  layout'
+shows '^ *GPUs +step s +MFU +GiB +margin +days +\$  layout'
+shows '^ +16 .* [0-9.]+ [kM]  tp'
 shows '^ +16 .* tp'
 run 0 --gpus 16 --model gpt3-2.7b --fix dp4 --pareto --json --jobs 1
 keys pareto pareto_size counts gpus margin_bytes space elapsed_s assumptions "${prediction_keys[@]:0:27}"
