@@ -19,7 +19,7 @@ static bool is_fixed(const struct search_request *request, const char *token)
 
 static bool may_be_uneven(const struct search_request *request, const struct plan *best)
 {
-    return !request->uneven && !is_fixed(request, "stages") && best->pp > 1 && best->vpp == 1 &&
+    return !request->uneven && !is_fixed(request, "stages") && best->pp > 1 &&
            best->schedule[0] == '\0';
 }
 
@@ -52,15 +52,18 @@ static void add_placement(struct search_request *request)
     request->placement = true;
 }
 
-/* Writes the words that are fixed to the best plan's values; recompute stays free if it is to be
- * mixed. */
-static void add_fixed(const struct plan *best, bool mixes, struct text *fix)
+/* Writes the words that are fixed to the best plan's values, except those that the option varies:
+ * stages of any number of layers may have another number of chunks. */
+static void add_fixed(const struct search_request *request, const struct plan *best, bool mixes,
+                      bool deals, struct text *fix)
 {
     bool is_plain = !mixes && best->recompute <= RECOMPUTE_FULL;
     for (int i = 0; i < num_axes; i++)
         if (!axes[i]->is_folded)
             text_add(fix, "%s%d ", axes[i]->name, best->degree[i]);
-    text_add(fix, "mb%d sp%d zero%d vpp%d", best->microbatch, best->sp, best->zero, best->vpp);
+    text_add(fix, "mb%d sp%d zero%d", best->microbatch, best->sp, best->zero);
+    if (!deals || is_fixed(request, "vpp"))
+        text_add(fix, " vpp%d", best->vpp);
     if (is_plain)
         text_add(fix, " recompute=%s", recompute_names[best->recompute]);
 }
@@ -78,11 +81,11 @@ int search_wider(const struct search_request *request, const struct scored_plan 
         const char *option;
         bool (*may_gain)(const struct search_request *request, const struct plan *best);
         void (*add)(struct search_request *request);
-        bool mixes;
+        bool mixes, deals;
     } rows[] = {
-        { "--uneven", may_be_uneven, add_uneven, false },
-        { "--recompute-mixes", may_mix, add_mixes, true },
-        { "--placement", may_move, add_placement, false },
+        { "--uneven", may_be_uneven, add_uneven, false, true },
+        { "--recompute-mixes", may_mix, add_mixes, true, false },
+        { "--placement", may_move, add_placement, false, false },
     };
     int count = 0;
     for (size_t i = 0; i < LENGTH(rows); i++) {
@@ -90,9 +93,10 @@ int search_wider(const struct search_request *request, const struct scored_plan 
             continue;
         struct text fix = { 0 };
         struct search_request wider = search_including(request, &best->plan);
-        add_fixed(&best->plan, rows[i].mixes, &fix);
+        add_fixed(request, &best->plan, rows[i].mixes, rows[i].deals, &fix);
         wider.fix = text_get(&fix);
         wider.top = 1;
+        wider.limit_s = best->prediction.step_s * (1 - wider_least_gain);
         rows[i].add(&wider);
         struct probe probe = probe_best(&wider, arena);
         text_release(&fix);
