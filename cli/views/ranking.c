@@ -190,6 +190,10 @@ static void show_comparison(const struct terminal *terminal, const struct setup 
         return;
     }
     const struct prediction *p = &rank->plan.prediction;
+    if (plan_equal(&rank->plan.plan, &result->top[0].plan)) {
+        printf("    it is #1\n");
+        return;
+    }
     if (p->fits && rank->rank > 0) {
         add_count(&place, rank->rank);
         text_add(&place, " of ");

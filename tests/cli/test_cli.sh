@@ -336,6 +336,9 @@ shows 'compared  tp2 pp1 dp1 mb1'
 shows 'rank [0-9]+ of [0-9]+'
 run 0 "${tiny[@]}" --compare "tp2" --json
 keys compared rank of lost_share valid
+best=$(sed -n '/"best": {/,/^  }/s/^    "layout": "\(.*\)",$/\1/p' out | head -n 1)
+run 0 "${tiny[@]}" --compare "$best"
+shows 'it is #1$'
 run 0 "${tiny[@]}" --compare "tp3" --json
 shows '"valid": false'
 
