@@ -392,7 +392,7 @@ static bool judge(const struct launcher *launcher, int *status, struct err *err)
 {
     char where[24];
     *status = 0;
-    if (launcher->culprit < 0 && launcher->asked == 0)
+    if (launcher->asked == 0) /* so no rank failed, as reap() would have asked the others to end */
         return true;
     *status = LAUNCH_EXIT_LOST;
     if (launcher->culprit < 0)

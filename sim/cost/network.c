@@ -94,11 +94,11 @@ static double oversubscription(const struct cluster *cluster, struct reach reach
     return factor;
 }
 
-/* Whether all switches between the group's members can reduce. */
+/* Whether all switches between the members of a group on several nodes can reduce. */
 static bool reduces_between(const struct cluster *cluster, struct reach reach)
 {
     double block_ranks = cluster->levels[0].size;
-    for (int i = 1; i < cluster->num_levels && (i == 1 || leaves_blocks(reach, block_ranks)); i++) {
+    for (int i = 1; i < cluster->num_levels && leaves_blocks(reach, block_ranks); i++) {
         block_ranks *= cluster->levels[i].size;
         if (!cluster->levels[i].in_network_reduction)
             return false;

@@ -75,7 +75,7 @@ double exchange_wait(const struct exchange *exchange, int num_ranks, double aver
     const struct exchange_load one = { &(struct exchange_tensor){ 1, 1, 1 }, 1, 1 };
     struct exchange_ranks ranks = { num_ranks, 1 };
     double all = expected_maximum(num_ranks);
-    if (exchange_keeps_replicas_equal(exchange) || num_ranks < 2)
+    if (exchange_keeps_replicas_equal(exchange))
         return all;
     double averaged = exchange->period > 0 ? averaging : 0;
     if (exchange_phases_of(exchange, &one, &ranks, false).count == 0)

@@ -52,8 +52,6 @@ static double pair_spares_s(const struct evaluation *w, int stage, int round)
     struct holding other = chunk_holding(w->plan, w->model, forward);
     double comm_s =
         evaluation_expert_comm_s(w, &other, true) + evaluation_expert_comm_s(w, &held, false);
-    if (comm_s <= 0)
-        return 0;
     const double *backward_s = &w->duration_s[CHUNK_PASSES * backward];
     double both_s = w->duration_s[CHUNK_PASSES * forward + CHUNK_FORWARD] +
                     backward_s[CHUNK_BACKWARD] + backward_s[CHUNK_WEIGHT];
