@@ -9,6 +9,9 @@ TREE = os.path.join(WORK, 'tree')
 BUILT = os.path.join(TREE, 'build/release')
 MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'BUILD=build']  # independent of BUILD in this run's environment
 PLAIN = 'CFLAGS=-fPIC -g0'
+# A mutant traps where VARIANT=asan would report undefined behaviour, such as an index beyond an array.
+TRAPPED = ['-fsanitize=undefined,float-cast-overflow', '-fno-sanitize=null,alignment,object-size,pointer-overflow',
+           '-fsanitize-undefined-trap-on-error']
 COVERED = 'CFLAGS=-fPIC -O1 -g1 -fsanitize-coverage=trace-pc'  # -O1: with more optimisation, line numbers are less exact
 
 
@@ -94,7 +97,7 @@ class Build:
         """Compiles without warnings, and with __FILE__ relative to source_root. Returns whether it succeeds."""
         optimised = [flag for flag in self.flags if not flag.startswith('-W') and flag != '-g']
         extra = ['-fno-math-errno', '-fno-trapping-math', '-O3'] if file.startswith('kernels/host/') else []
-        command = self.cc + optimised + extra + ['-w', '-DTABLES_DIGEST=0', '-fmacro-prefix-map=%s/=' % source_root, '-c', '-o', out,
+        command = self.cc + optimised + extra + TRAPPED + ['-w', '-DTABLES_DIGEST=0', '-fmacro-prefix-map=%s/=' % source_root, '-c', '-o', out,
                                                 os.path.join(source_root, file)]
         return subprocess.run(command, cwd=TREE, capture_output=True).returncode == 0
 

@@ -152,16 +152,20 @@ class Tests:
         shutil.rmtree(folder)
         return {'passed': passed, 'seconds': seconds, 'maps': maps, 'times': dict(times)}
 
-    def executing(self, file, line):
-        """For each program the functions that execute the line. If `line` is None (data outside functions), those that
-        execute at least half of the most blocks of the file that one does. If the file has no coverage, all."""
+    def executing(self, file, line, with_before=False):
+        """For each program the functions that execute the line; `with_before`: or the line of code before it, as the
+        comparison of an `if` may be merged into code of an earlier line, so that only its branch remains at the `if`.
+        If `line` is None (data outside functions), those that execute at least half of the most blocks of the file
+        that one does. If the file has no coverage, all."""
         of_line = self.blocks_of.get(file)
         if not of_line:
             blocks = ()
         elif line is None:
             blocks = set().union(*of_line.values())
         else:  # the code of a statement may be recorded at an earlier line than this
-            blocks = of_line[max((other for other in of_line if other <= line), default=min(of_line))]
+            lines = sorted(of_line)
+            last = max(1, bisect.bisect_right(lines, line))
+            blocks = set().union(*(of_line[other] for other in lines[max(0, last - 1 - with_before):last]))
         counts = [sum(map(executed.__getitem__, blocks)) for executed in self.executed]
         least = 1 if line else max(counts) / 2
         found = collections.defaultdict(list)

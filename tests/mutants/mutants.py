@@ -13,7 +13,8 @@ with which all test programs are linked. First each test function runs once, to 
 executes (cover.py, watch.c). Then the functions that execute the changed line are run with the mutant.
 The programs that are likeliest to fail per second run first: the file's own test, then those that failed
 for other mutants of the file or its folder. A mutant is killed by the first function that fails or takes
-many times as long. A mutant of a line that no test executes survives.
+many times as long. A mutant of a line that no test executes survives. The gate runs all tests with sanitizers
+too, so the mutated file traps where a sanitizer would report undefined behaviour (build.py).
 
 A mutant that compiles to the same code counts as equivalent, not as survived. Other equivalent mutants
 are listed with their reasons in tests/mutants/equivalent.txt, whose first lines explain its columns.
@@ -52,10 +53,19 @@ class Order:
 
     def runs(self, mutant):
         """(program, seconds, its functions to run or None for all), in the order to run them: about one second of
-        each program's quickest functions, then the remaining functions of all programs."""
+        each program's quickest functions, then the remaining functions of all programs; then those that execute
+        only the line before the mutant's."""
+        if not mutant.is_code:
+            return self.sorted_runs(mutant, self.tests.executing(mutant.file, None))
+        near = self.tests.executing(mutant.file, mutant.line)
+        further = {name: [unit for unit in units if unit not in near.get(name, ())]
+                   for name, units in self.tests.executing(mutant.file, mutant.line, True).items()}
+        return self.sorted_runs(mutant, near) + self.sorted_runs(mutant, {name: units for name, units in further.items() if units})
+
+    def sorted_runs(self, mutant, units_of):
         folder, found = os.path.dirname(mutant.file), []
         with self.lock:
-            for name, units in self.tests.executing(mutant.file, mutant.line if mutant.is_code else None).items():
+            for name, units in units_of.items():
                 kills = self.killed[name, mutant.file] + 0.2 * self.killed[name, folder]
                 runs = self.ran[name, mutant.file] + 0.2 * self.ran[name, folder]
                 likely = (self.prior(name, mutant.file) + kills) / (1 + runs)
