@@ -58,15 +58,15 @@ static const struct {
     { "dp2 tp2 mb2 exchange=topk:0.1", PRECISION_FP32, OPTIMIZER_ADAM },
     { "pp2 vpp2 dp2 mb2 exchange=ef21:0.1", PRECISION_FP32, OPTIMIZER_ADAM },
     { "dp2 mb2 exchange=neolithic:0.05", PRECISION_BF16, OPTIMIZER_MOMENTUM },
-    { "dp2 mb2 exchange=powersgd:2", PRECISION_FP32, OPTIMIZER_ADAM },
     { "dp2 mb2 exchange=async:3", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp2 mb2 exchange=powersgd:2", PRECISION_FP32, OPTIMIZER_ADAM },
     { "dp2 mb2 exchange=powersgd:2:memory=off", PRECISION_FP32, OPTIMIZER_SGD },
-    { "dp4 mb1 exchange=gossip:ring", PRECISION_FP16, OPTIMIZER_ADAM },
-    { "dp2 tp2 sp mb2 exchange=gossip:one-peer", PRECISION_BF16, OPTIMIZER_ADAM },
     { "pp2 dp2 mb2 exchange=gossip:one-peer:combine=beside", PRECISION_FP32, OPTIMIZER_ADAM },
-    { "dp4 mb1 exchange=local:2", PRECISION_FP32, OPTIMIZER_ADAM },
-    { "dp4 mb1 exchange=pga:4:graph=ring:group=2", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp2 tp2 sp mb2 exchange=gossip:one-peer", PRECISION_BF16, OPTIMIZER_ADAM },
+    { "dp4 mb1 exchange=gossip:ring", PRECISION_FP16, OPTIMIZER_ADAM },
     { "dp4 mb1 exchange=aga:2", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp4 mb1 exchange=pga:4:graph=ring:group=2", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp4 mb1 exchange=local:2", PRECISION_FP32, OPTIMIZER_ADAM },
 };
 enum { NUM_RUNS = LENGTH(runs) };
 

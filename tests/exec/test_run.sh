@@ -75,6 +75,16 @@ sed -n '/"loss": /,/]/p' "$work/out" | tr -d ' \n' | grep -Eqx '"loss":\[[0-9.]+
 run 7 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 optimizer=sgd exchange=local:2" --rate 1000000 --clip 0
 says 'training diverged on rank'
 shows ' nan .*skipped'
+# The loss of step 14 is the first, of ten or more, above the mean of those before it. Losses of the
+# steps before a checkpoint count too.
+calm=(--model tiny --seq 16 --batch 8 --layout "dp2 dtype=fp32" --gpus 2 --rate 0.001 --spike 0.01)
+spiked='step 14: training stopped: the loss 5\.579[0-9]* is 1\.7 standard deviations above the mean of earlier losses, 5\.55'
+run 7 run "${calm[@]}" --steps 20
+says "^simsearch: $spiked"
+run 0 run "${calm[@]}" --steps 12 --checkpoint "$work/calm"
+run 7 run "${calm[@]}" --steps 8 --checkpoint "$work/calm" --resume
+says "^simsearch: $spiked"
+run 0 run "${calm[@]}" --steps 20 --spike 3
 run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --lr-warmup 5 --lr-decay 5
 says '^simsearch: --lr-decay: expected a step after the 5 of --lr-warmup'
 run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --min-lr 1 --lr-decay 5

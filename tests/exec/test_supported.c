@@ -72,6 +72,41 @@ START_TEST(unsupported_models_are_refused)
 }
 END_TEST
 
+enum { NUM_CHANGES = 20 };
+
+/* One change that each makes a model which cannot be run; the last two can be run. */
+static void change(struct model *model, int which)
+{
+    static const int kinds[] = { ATTENTION_WINDOW, ATTENTION_DELTA };
+    model->experts = which == 0 ? 4 : model->experts;
+    model->kv_lora = which == 1 ? 8 : 0;
+    model->attention_gate = which == 2;
+    model->sinks = which == 3;
+    model->out_bias = which == 4;
+    model->ffn_bias = which == 5;
+    model->norm = which == 6 ? NORM_GAIN : model->norm;
+    model->norm_place = which == 7 ? NORMS_AFTER : which == 8 ? NORMS_AROUND : NORMS_BEFORE;
+    model->activation = which == 9 ? ACTIVATION_RELU2 : model->activation;
+    model->qk_norm = which == 10 || which == 11 || which == 18;
+    model->qk_norm_kind = which == 10 ? QK_NORM_EACH : which == 11 ? QK_NORM_ALL : QK_NORM_HEAD;
+    if (which == 12 || which == 13)
+        model->attention = kinds[which - 12];
+    model->feed_forward = which == 14 ? FEED_FORWARD_NONE : model->feed_forward;
+    model->reference = which == 15;
+    model->lora = which == 16 ? 4 : 0;
+    model->positions = which == 17 ? POSITION_TRANSFORMER_XL : model->positions;
+}
+
+START_TEST(each_property_that_cannot_be_run_is_refused)
+{
+    struct err err = { 0 };
+    struct model model = model_of();
+    change(&model, _i);
+    ck_assert_int_eq(is_supported("mb1", &model, &err), _i >= 18);
+    ck_assert_str_eq(err.where, _i >= 18 ? "" : _i == 0 ? "ep" : "model");
+}
+END_TEST
+
 START_TEST(every_refusal_is_tested)
 {
     bool is_met = strcmp(run_refusals[_i].where, "model") == 0;
@@ -102,6 +137,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("supported");
     tcase_add_loop_test(tc, unsupported_plans_are_refused_by_name, 0, NUM_REFUSED);
     tcase_add_test(tc, unsupported_models_are_refused);
+    tcase_add_loop_test(tc, each_property_that_cannot_be_run_is_refused, 0, NUM_CHANGES);
     tcase_add_loop_test(tc, every_refusal_is_tested, 0, num_run_refusals);
     tcase_add_loop_test(tc, supported_plans_are_accepted, 0, NUM_RUN);
     Suite *s = suite_create("exec/supported");

@@ -64,6 +64,20 @@ START_TEST(each_launched_rank_gets_its_number_and_prefixes_its_output)
 }
 END_TEST
 
+/* The process that rank 1 leaves behind holds the pipes open. What the rank wrote is read
+ * nevertheless, and its end is not waited for: the process outlives the launch. */
+START_TEST(a_rank_may_leave_a_process_behind)
+{
+    char text[500];
+    ck_assert(launch_and_read("[ $SIMSEARCH_RANK = 1 ] || exit 0; sleep 60 & "
+                              "echo $!; printf end; exit 0",
+                              2, text, sizeof text));
+    const char *number = strstr(text, "[rank 1] ");
+    ck_assert_msg(number && strstr(text, "[rank 1] end\n"), "%s", text);
+    ck_assert_int_eq(kill(atoi(number + strlen("[rank 1] ")), SIGKILL), 0);
+}
+END_TEST
+
 START_TEST(a_rank_computes_with_one_thread)
 {
     char text[100];
@@ -361,6 +375,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("launch");
     tcase_set_tags(tc, THREADS);
     tcase_add_test(tc, each_launched_rank_gets_its_number_and_prefixes_its_output);
+    tcase_add_test(tc, a_rank_may_leave_a_process_behind);
     tcase_add_test(tc, a_rank_computes_with_one_thread);
     tcase_add_test(tc, each_rank_is_pinned_to_a_core_if_there_are_enough);
     tcase_add_test(tc, a_killed_rank_is_named_and_the_others_are_ended);

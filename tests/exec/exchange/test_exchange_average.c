@@ -183,19 +183,21 @@ START_TEST(local_sgd_averages_at_the_end_of_each_period)
 END_TEST
 
 /* The period is 2 steps at first; the loss halves after the first average, so the period becomes 4.
- */
+ * The loss is needed in the first step and at the end of each period. */
 static bool waits_longer(struct exchange_side *side, const struct exchange_case *of)
 {
     bool ok = true;
     for (int step = 0; step < 10 && ok; step++) {
+        bool ends_period = step == 1 || step == 5 || step == 9;
         side->weights[0] = (float)side->on.rank;
         exchanger_begin_step(side->exchanger, step);
         exchanger_average(side->exchanger, side->weights, side->averaged);
         ok = exchange_side_sync(side);
         side->weights[0] = side->averaged[0];
         double apart = deviation(side, (of->size - 1) / 2.0);
+        ok = ok && exchanger_wants_loss(side->exchanger) == (step == 0 || ends_period);
         exchanger_end_step(side->exchanger, step == 0 ? 8 : 4);
-        ok = ok && (apart < 1e-9) == (step == 1 || step == 5 || step == 9);
+        ok = ok && (apart < 1e-9) == ends_period;
     }
     return ok;
 }
