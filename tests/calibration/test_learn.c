@@ -146,6 +146,28 @@ START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
 }
 END_TEST
 
+/* What models with experts taught changes only their ratio and their shift, and no shift rises. */
+START_TEST(an_overlay_of_experts_is_for_models_with_experts)
+{
+    struct learned_stack taught = {
+        .stack = "made", .experts = true, .time_ratio = 1.5, .shift = 0.2
+    };
+    struct learned overlay = { .at = &taught, .count = 1 };
+    struct system system = { .stack.errors = { .source = 0.3, .of_experts = 0.32 },
+                             .profile.source_error = 0.4 };
+    strcpy(system.stack.name, "made");
+    learned_apply(&overlay, &system);
+    ck_assert_double_eq(system.stack.learned.expert_time_ratio, 1.5);
+    ck_assert_double_eq(system.stack.errors.of_experts, 0.2);
+    ck_assert_double_eq(system.stack.learned.time_ratio, 0);
+    ck_assert_double_eq(system.stack.errors.source, 0.3);
+    ck_assert_double_eq(system.profile.source_error, 0.4);
+    taught.shift = 0.25;
+    learned_apply(&overlay, &system);
+    ck_assert_double_eq(system.stack.errors.of_experts, 0.2);
+}
+END_TEST
+
 static bool read_text(const char *text, struct learned *out, struct err *err)
 {
     char path[] = "/tmp/learned-XXXXXX";
@@ -387,6 +409,7 @@ static Suite *suite(void)
     tcase_add_test(laws, without_rows_nothing_is_learned);
     tcase_add_test(laws, an_overlay_narrows_unmeasured_intervals_and_applies_once);
     tcase_add_test(laws, a_written_overlay_reads_back_equal);
+    tcase_add_test(laws, an_overlay_of_experts_is_for_models_with_experts);
     tcase_add_loop_test(laws, a_faulty_overlay_is_refused_by_line_and_key, 0, LENGTH(faulty));
     suite_add_tcase(s, laws);
     TCase *sources = tcase_create("sources");

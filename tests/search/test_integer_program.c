@@ -245,6 +245,48 @@ START_TEST(a_node_limit_gives_the_same_result_every_time)
 }
 END_TEST
 
+/* Each of 30 rows needs one of the columns that cover it; no column covers more than a fifth. */
+static void make_cover(void)
+{
+    enum { BINARIES = 40, ROWS = 30 };
+    struct random rng = random_new(11, 0);
+    for (int i = 0; i < BINARIES; i++)
+        add_binary(between(&rng, 1, 2));
+    for (int i = 0; i < ROWS; i++) {
+        program_add_row(&program, 1, HUGE_VAL);
+        for (int j = 0; j < BINARIES; j++)
+            if (j % ROWS == i || random_below(&rng, 6) == 0)
+                program_add_term(&program, j, 1);
+    }
+}
+
+/* With more nodes the bound rises, from that of the relaxation towards the optimum. */
+START_TEST(more_nodes_raise_the_bound)
+{
+    make_cover();
+    struct program_result best = solve();
+    double before = 0, first = 0;
+    ck_assert_int_eq(best.status, PROGRAM_OPTIMAL);
+    ck_assert_double_eq(best.bound, best.cost);
+    ck_assert_double_eq(best.gap, 0);
+    for (int nodes = 1; nodes < best.nodes; nodes *= 2) {
+        struct program_result result = solve_within((struct program_limits){ .nodes = nodes });
+        ck_assert(result.status == PROGRAM_FEASIBLE || result.status == PROGRAM_UNKNOWN);
+        ck_assert(!result.timed_out);
+        ck_assert_int_gt(result.nodes, nodes);
+        ck_assert_int_le(result.nodes, nodes + 2);
+        ck_assert_double_ge(result.bound, before);
+        ck_assert_double_le(result.bound, best.cost + 1e-9);
+        if (result.status == PROGRAM_FEASIBLE)
+            ck_assert_double_ge(result.cost, best.cost - 1e-9);
+        first = nodes == 1 ? result.bound : first;
+        before = result.bound;
+    }
+    ck_assert_double_gt(first, 0);
+    ck_assert_double_gt(before, first);
+}
+END_TEST
+
 START_TEST(at_a_time_limit_it_stops_and_reports_it)
 {
     make_hard();
@@ -340,6 +382,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_node_limit_gives_the_same_result_every_time);
     tcase_add_test(cases, at_a_time_limit_it_stops_and_reports_it);
     tcase_add_test(cases, an_abort_of_glpk_becomes_an_error_with_its_message);
+    tcase_add_test(cases, more_nodes_raise_the_bound);
     tcase_add_test(cases, after_a_fatal_failure_the_next_program_is_solved);
     suite_add_tcase(suite, cases);
     TCase *threads = tcase_create("threads");

@@ -224,6 +224,51 @@ START_TEST(plans_with_other_sharding_groups_have_separate_errors)
 }
 END_TEST
 
+/* Classes of errors that a change of a plan makes different. */
+START_TEST(a_change_of_a_plan_makes_some_errors_its_own)
+{
+#define OF(name) (1u << (offsetof(struct error_widths, name) / sizeof(double)))
+    struct plan a = plan_default();
+    a.zero = 1;
+    struct plan cp = a, comm = a, sp = a, vpp = a, pp = a, tp = a, microbatch = a, both = a;
+    a.cp = comm.cp = sp.cp = vpp.cp = pp.cp = tp.cp = microbatch.cp = 2;
+    a.microbatch = comm.microbatch = sp.microbatch = vpp.microbatch = pp.microbatch =
+        tp.microbatch = 2;
+    both.cp = 4;
+    both.microbatch = 4;
+    cp.cp = 4;
+    cp.microbatch = 2;
+    comm.context_comm = a.context_comm + 1;
+    sp.sp = !a.sp;
+    vpp.vpp = 2;
+    pp.pp = 2;
+    tp.tp = 2;
+    microbatch.microbatch = 1;
+    const unsigned shapes = OF(compute) | OF(tensor) | OF(context) | OF(pipeline) | OF(bubble);
+    const struct {
+        const struct plan *plan;
+        unsigned other;
+    } changes[] = {
+        { &a, 0 },
+        { &comm, OF(context) },
+        { &sp, OF(tensor) },
+        { &vpp, OF(pipeline) | OF(bubble) },
+        { &pp, OF(pipeline) | OF(bubble) | OF(data) | OF(optimizer) },
+        { &tp, shapes | OF(data) | OF(optimizer) },
+        { &microbatch, shapes },
+        { &cp, shapes },
+        { &both, OF(context) }, /* as many tokens of a microbatch on each rank */
+    };
+    const unsigned classes = shapes | OF(data) | OF(optimizer);
+    for (size_t i = 0; i < LENGTH(changes); i++)
+        for (int class = 0; class < 32; class ++)
+            if (classes >> class & 1)
+                ck_assert_msg(plans_are_alike(&a, changes[i].plan, class) ==
+                                  !(changes[i].other >> class & 1),
+                              "change %zu, class %d", i, class);
+}
+END_TEST
+
 /* --- simulated truths ------------------------------------------------------------------------ */
 
 /* Typical commands, and the changes that `tune` proposes for each. */
@@ -527,6 +572,7 @@ static Suite *suite(void)
     tcase_add_test(laws, evidence_of_other_widths_has_partial_weight);
     tcase_add_test(laws, the_present_plan_is_kept_without_a_sure_gain);
     tcase_add_test(laws, plans_with_other_sharding_groups_have_separate_errors);
+    tcase_add_test(laws, a_change_of_a_plan_makes_some_errors_its_own);
     tcase_add_test(laws, a_stack_without_widths_has_the_error_of_its_profile);
     suite_add_tcase(s, laws);
     TCase *truths = tcase_create("truths");

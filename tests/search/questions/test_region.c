@@ -374,6 +374,62 @@ START_TEST(a_search_without_proof_is_refused)
 }
 END_TEST
 
+/* Each of these alone is refused, with its words. */
+START_TEST(what_the_request_may_not_have_is_refused)
+{
+    static const char *const words[] = { "measured products", "measured products",
+                                         "measured products", "--recompute-modules",
+                                         "--uneven",          "--recompute-mixes",
+                                         "--placement",       "joint norm" };
+    for (int i = 0; i < (int)LENGTH(words); i++) {
+        struct system system = *request.system;
+        struct search_request asked = request;
+        struct err err = { 0 };
+        struct region region;
+        asked.system = &system;
+        system.profile.num_gemm_points += i == 0;
+        system.profile.num_kernels += i == 1;
+        system.profile.num_curves += i == 2;
+        asked.recompute_modules = i == 3;
+        asked.uneven = i == 4;
+        asked.recompute_mixes = i == 5;
+        asked.placement = i == 6;
+        system.stack.pipeline.post_validation = i == 7;
+        struct region_request of = { .search = &asked,
+                                     .choice = &result.top[0].plan,
+                                     .constants = usual,
+                                     .num_constants = 1,
+                                     .probability = 0.9 };
+        ck_assert(!region_find(&of, &region, &err));
+        ck_assert_int_eq(err.code, ERR_USAGE);
+        ck_assert_msg(strstr(err.msg, words[i]), "%s", err.msg);
+        region_release(&region);
+    }
+}
+END_TEST
+
+/* Names of constants may have any middle where the rule has a star, and no other. */
+START_TEST(a_constant_without_a_rule_is_refused_by_its_name)
+{
+    static const char *const names[] = { "gemm_efficienc", "gemm_efficiency_", "kernel_", "ernel",
+                                         "" };
+    for (int i = 0; i < (int)LENGTH(names); i++) {
+        struct uncertain unknown = usual[0];
+        struct err err = { 0 };
+        struct region region;
+        unknown.name = names[i];
+        struct region_request of = { .search = &request,
+                                     .choice = &result.top[0].plan,
+                                     .constants = &unknown,
+                                     .num_constants = 1,
+                                     .probability = 0.9 };
+        ck_assert_msg(!region_find(&of, &region, &err), "%s", names[i]);
+        ck_assert_msg(strstr(err.msg, names[i]), "%s", err.msg);
+        region_release(&region);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("region");
@@ -389,6 +445,8 @@ static Suite *suite(void)
     tcase_add_test(one, a_faster_plan_is_found_and_named);
     tcase_add_test(one, ranges_of_the_region_hold_jointly_with_probability_0_9);
     tcase_add_test(one, a_search_without_proof_is_refused);
+    tcase_add_test(one, what_the_request_may_not_have_is_refused);
+    tcase_add_test(one, a_constant_without_a_rule_is_refused_by_its_name);
     suite_add_tcase(s, one);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);

@@ -45,6 +45,25 @@ START_TEST(between_measured_sizes_log_time_is_linear_in_log_size)
 }
 END_TEST
 
+/* A message alone has its own curve. */
+START_TEST(a_message_takes_what_was_measured_and_beyond_it_the_model_is_scaled)
+{
+    struct curve curve = measured_curve();
+    const struct comm_group *model = &nccl_groups[A100_NODE];
+    struct comm_group group = *model;
+    group.message_curve = &curve;
+    ck_assert_double_eq_tol(point_to_point_s(&group, MIB), 100e-6, 1e-15);
+    ck_assert_double_eq_tol(point_to_point_s(&group, 2 * MIB), sqrt(100e-6 * 160e-6), 1e-12);
+    ck_assert_double_eq_tol(point_to_point_s(&group, 4),
+                            100e-6 * point_to_point_s(model, 4) / point_to_point_s(model, MIB),
+                            1e-12);
+    ck_assert_double_eq_tol(
+        point_to_point_s(&group, 256 * MIB),
+        1e-3 * point_to_point_s(model, 256 * MIB) / point_to_point_s(model, 64 * MIB), 1e-12);
+    ck_assert_double_eq(point_to_point_s(&group, 0), 0);
+}
+END_TEST
+
 START_TEST(beyond_measured_sizes_the_model_is_scaled_to_the_curves_ends)
 {
     struct curve curve = measured_curve();
@@ -86,6 +105,7 @@ static Suite *suite(void)
     tcase_add_test(measured, between_measured_sizes_log_time_is_linear_in_log_size);
     tcase_add_test(measured, beyond_measured_sizes_the_model_is_scaled_to_the_curves_ends);
     tcase_add_test(measured, a_curve_changes_one_collectives_time_but_not_nccls_choice);
+    tcase_add_test(measured, a_message_takes_what_was_measured_and_beyond_it_the_model_is_scaled);
 
     Suite *s = suite_create("sim/cost/collective: measured curves");
     suite_add_tcase(s, measured);

@@ -5,6 +5,7 @@
 #include "sim/cost/piece.h"
 #include "sim/engine/simulate.h"
 #include "tests/exec/op_lists.h"
+#include "tests/sim/cost/nccl_groups.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
@@ -117,6 +118,89 @@ START_TEST(an_expert_layer_takes_the_measured_time)
     }
     numbers_sort(errors, LENGTH(errors));
     ck_assert_double_le(sorted_quantile(errors, (int)LENGTH(errors), 0.5), 0.08);
+}
+END_TEST
+
+/* --- rates of dispatchers -------------------------------------------------------------------- */
+
+/* GB/s that one rank sends, from DeepEP's docs/legacy.md and docs/README_Hybrid-EP.md; within
+ * NVLink at the bandwidth given. */
+static const struct rate {
+    enum dispatcher_kind kind;
+    enum gpu_arch arch;
+    int ranks, nodes;
+    double link_gb_per_s, dispatch_gb_per_s, combine_gb_per_s;
+} rates[] = {
+    { DISPATCHER_DEEPEP, ARCH_HOPPER, 8, 1, 200, 153, 158 },
+    { DISPATCHER_DEEPEP, ARCH_HOPPER, 16, 2, 200, 43, 43 },
+    { DISPATCHER_DEEPEP, ARCH_HOPPER, 32, 4, 200, 58, 57 },
+    { DISPATCHER_DEEPEP, ARCH_HOPPER, 64, 8, 200, 51, 50 },
+    { DISPATCHER_DEEPEP, ARCH_BLACKWELL, 8, 1, 900, 494, 420 },
+    { DISPATCHER_HYBRIDEP, ARCH_HOPPER, 8, 1, 900, 536, 531 },
+    { DISPATCHER_HYBRIDEP, ARCH_HOPPER, 16, 2, 450, 58, 57 },
+    { DISPATCHER_HYBRIDEP, ARCH_HOPPER, 32, 4, 450, 47, 51 },
+    { DISPATCHER_HYBRIDEP, ARCH_HOPPER, 64, 8, 450, 41, 48 },
+    { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 8, 1, 900, 546, 569 },
+    { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 16, 1, 900, 523, 522 },
+    { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 24, 1, 900, 507, 484 },
+    { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 32, 1, 900, 484, 465 },
+    { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 36, 1, 900, 479, 448 },
+    /* twice the bandwidth within NVLink; fewer or more ranks than were measured */
+    { DISPATCHER_DEEPEP, ARCH_HOPPER, 8, 1, 400, 306, 316 },
+    { DISPATCHER_DEEPEP, ARCH_HOPPER, 4, 1, 200, 153, 158 },
+    { DISPATCHER_DEEPEP, ARCH_HOPPER, 128, 16, 400, 51, 50 },
+    /* log2(12 / 8) = 0.5849625 of the way from 546 to 523, and from 569 to 522 */
+    { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 12, 1, 900, 532.5458625, 541.5067625 },
+};
+
+/* One expert per token: each of a row's 1e4 bytes is sent once. */
+static double row_gb_per_s(const struct rate *rate, bool is_combine)
+{
+    struct comm_group group = { .num_ranks = rate->ranks,
+                                .num_nodes = rate->nodes,
+                                .arch = rate->arch,
+                                .link_bytes_per_s = 1e9 * rate->link_gb_per_s };
+    struct dispatch few = { .row_bytes = 1e4,
+                            .rows = 1e3,
+                            .choice = { .experts = 64, .topk = 1 },
+                            .is_combine = is_combine };
+    struct dispatch many = few;
+    many.rows = 1e6;
+    double more_s = dispatch_s(rate->kind, &group, &many) - dispatch_s(rate->kind, &group, &few);
+    return (many.rows - few.rows) * few.row_bytes / more_s / 1e9;
+}
+
+START_TEST(a_dispatch_has_the_rate_of_its_source)
+{
+    for (size_t i = 0; i < LENGTH(rates); i++) {
+        ck_assert_double_eq_tol(row_gb_per_s(&rates[i], false), rates[i].dispatch_gb_per_s, 1e-6);
+        ck_assert_double_eq_tol(row_gb_per_s(&rates[i], true), rates[i].combine_gb_per_s, 1e-6);
+    }
+}
+END_TEST
+
+/* 1,000 rows of 2 choices are 500 tokens of 4,096 bytes on each rank. The host waits 20 us for the
+ * counts of rows. */
+START_TEST(gathered_tokens_are_those_of_all_ranks)
+{
+    struct comm_group group = nccl_groups[A100_NODE];
+    struct dispatch dispatch = { .row_bytes = 4096,
+                                 .rows = 1000,
+                                 .choice = { .experts = 16, .topk = 2 } };
+    double bytes = 500.0 * 4096 * group.num_ranks;
+    ck_assert_double_eq(dispatch_s(DISPATCHER_ALL_GATHER, &group, &dispatch),
+                        collective_s(&group, COLLECTIVE_ALL_GATHER, bytes));
+    dispatch.is_combine = true;
+    double combined_s = collective_s(&group, COLLECTIVE_REDUCE_SCATTER, bytes);
+    ck_assert_double_eq(dispatch_s(DISPATCHER_ALL_GATHER, &group, &dispatch), combined_s);
+    dispatch.waits = true;
+    ck_assert_double_eq_tol(dispatch_s(DISPATCHER_ALL_GATHER, &group, &dispatch),
+                            combined_s + 20e-6, 1e-12);
+    dispatch.rows = 0;
+    ck_assert_double_eq(dispatch_s(DISPATCHER_ALL_GATHER, &group, &dispatch), 0);
+    dispatch.rows = 1000;
+    group.num_ranks = 1;
+    ck_assert_double_eq(dispatch_s(DISPATCHER_DEEPEP, &group, &dispatch), 0);
 }
 END_TEST
 
@@ -251,6 +335,8 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_test(tc, an_expert_layer_takes_the_measured_time);
     tcase_add_test(tc, with_many_choices_dispatchers_are_ordered_by_time);
+    tcase_add_test(tc, a_dispatch_has_the_rate_of_its_source);
+    tcase_add_test(tc, gathered_tokens_are_those_of_all_ranks);
     tcase_add_test(tc, rows_are_copied_for_alignment);
     tcase_add_test(tc, rows_to_experts_travel_quantised);
     tcase_add_test(tc, overlap_of_experts_saves_at_most_the_exposed_row_time);

@@ -143,6 +143,29 @@ START_TEST(a_table_replaces_the_formula_only_for_its_ops)
 }
 END_TEST
 
+/* Six groups, each a product of 128 x 256 x 64 that takes 50 us. */
+START_TEST(groups_of_a_measured_product_run_one_after_another)
+{
+    struct kernel table;
+    struct gpu gpu = { .peak_flops_per_s[DTYPE_FP32] = 1e12,
+                       .memory_bytes_per_s = 1e12,
+                       .num_sms = 1 };
+    struct profile profile = { .memory_efficiency = 1, .kernels = &table, .num_kernels = 1 };
+    add_table(&table, products);
+    struct op one = {
+        .kind = OP_GEMM, .m = 128, .n = 256, .k = 64, .batch = 1, .flops = 5, .bytes = 7
+    };
+    struct op six = one;
+    six.batch = 6;
+    six.flops *= 6;
+    six.bytes *= 6;
+    double one_s = op_s(&gpu, &profile, ATTENTION_FLASH2, &one);
+    ck_assert_double_eq_tol(one_s / 50e-6, 1, 0.01);
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_FLASH2, &six), 6 * one_s, 1e-12);
+    kernel_release(&table);
+}
+END_TEST
+
 START_TEST(written_tables_read_back_equal)
 {
     struct kernel table, again;
@@ -197,6 +220,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_table_replaces_the_formula_only_for_its_ops);
     tcase_add_test(cases, written_tables_read_back_equal);
     tcase_add_loop_test(cases, an_error_in_a_kernel_table_names_its_key, 0, LENGTH(faults));
+    tcase_add_test(cases, groups_of_a_measured_product_run_one_after_another);
     Suite *s = suite_create("sim/cost/kernel");
     suite_add_tcase(s, cases);
     return s;

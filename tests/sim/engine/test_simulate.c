@@ -168,6 +168,34 @@ START_TEST(a_prediction_does_not_depend_on_the_counts_of_gpus_before_it)
 }
 END_TEST
 
+/* With 6 tensor ranks in nodes of 8, the first group is on one node, the second on two: 12 GPUs
+ * have slower sums than 6, at the same stride. */
+/* These plans differ only in what their pairs of passes save. An evaluator remembers the pipeline
+ * that it timed last, and must not take it for another. */
+START_TEST(what_pairs_save_is_timed_anew)
+{
+    static const char *const layouts[] = {
+        "tp1 ep8 pp2 mb1 vpp2 schedule=dualpipev overlap=grad,p2p,ep",
+        "tp1 ep8 pp2 mb1 vpp2 schedule=dualpipev overlap=grad,p2p"
+    };
+    double step_s[2];
+    struct plan plans[2];
+    setting_load("dgx-h100", "megatron-core", "mixtral-8x7b", 16, 64);
+    struct evaluator *both = evaluator_new(&setting.system, &setting.model);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(setting_read_plan(layouts[i], &plans[i]));
+        struct evaluator *own = evaluator_new(&setting.system, &setting.model);
+        step_s[i] = evaluate_step_s(own, &plans[i]);
+        evaluator_free(own);
+    }
+    ck_assert_double_lt(step_s[0], step_s[1]);
+    for (int i = 0; i < 4; i++)
+        ck_assert_double_eq(evaluate_step_s(both, &plans[i % 2]), step_s[i % 2]);
+    evaluator_free(both);
+    setting_release();
+}
+END_TEST
+
 /* With 6 tensor ranks in nodes of 8 GPUs, the first tensor group is on one node, the second on two.
  * So sums on 12 GPUs are slower than on 6, although the stride of the group is the same. */
 START_TEST(a_group_that_crosses_nodes_on_more_gpus_is_timed_again)
@@ -527,6 +555,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_replicas_batch_is_divided_into_microbatches);
     tcase_add_test(tc, an_end_stage_sends_one_message_per_microbatch);
     tcase_add_test(tc, gradients_of_a_node_share_its_nic);
+    tcase_add_test(tc, what_pairs_save_is_timed_anew);
     tcase_add_loop_test(tc, buckets_of_a_pipeline_are_reduced_during_the_last_backward, 0,
                         LENGTH(bucketed));
     tcase_add_test(tc, the_first_and_last_stage_reduce_a_tied_table);

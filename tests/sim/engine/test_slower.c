@@ -3,6 +3,7 @@
 #include "sim/engine/slower.h"
 #include "tests/testing.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const struct {
@@ -77,10 +78,60 @@ START_TEST(a_slower_device_takes_proportionally_longer)
 }
 END_TEST
 
+/* At half the speed rates halve and times double, in measured tables and curves too. Only the links
+ * of a host, whose cores send messages, are slower. */
+START_TEST(every_rate_and_time_of_the_device_changes)
+{
+    struct err err = { 0 };
+    struct curve curve = { .num_points = 2,
+                           .points = { { 1, 3, 0, log(3) }, { 8, 5, log(8), log(5) } } };
+    struct gemm_point point = { .flops_per_s = 7 };
+    for (int is_host = 0; is_host < 2; is_host++) {
+        struct system system, slower;
+        ck_assert(system_load("dgx-h100", is_host ? "host" : "megatron-core", 16, &system, &err));
+        struct system half = system;
+        half.profile.curves = &curve;
+        half.profile.num_curves = 1;
+        half.profile.gemm_points = &point;
+        half.profile.num_gemm_points = 1;
+        system_slower(&half, 0.5, &slower);
+        double links = is_host ? 2 : 1;
+        ck_assert_double_eq(slower.profile.gemm_points[0].flops_per_s, 3.5);
+        ck_assert_double_eq(slower.profile.kernel_s, 2 * system.profile.kernel_s);
+        ck_assert_double_eq(slower.gpu.memory_bytes_per_s, system.gpu.memory_bytes_per_s / 2);
+        ck_assert_double_eq(slower.gpu.clock_hz, system.gpu.clock_hz / 2);
+        for (int i = 0; i < NUM_DTYPES; i++)
+            ck_assert_double_eq(slower.gpu.peak_flops_per_s[i], system.gpu.peak_flops_per_s[i] / 2);
+        for (int i = 0; i < 2; i++) {
+            ck_assert_double_eq(slower.profile.curves[0].points[i].time_s,
+                                links * curve.points[i].time_s);
+            ck_assert_double_eq_tol(slower.profile.curves[0].points[i].log_s,
+                                    log(links * curve.points[i].time_s), 1e-12);
+            ck_assert_double_eq(slower.profile.curves[0].points[i].bytes, curve.points[i].bytes);
+        }
+        for (int i = 0; i < system.cluster.num_levels; i++) {
+            const struct level *before = &system.cluster.levels[i],
+                               *after = &slower.cluster.levels[i];
+            ck_assert_double_eq(after->bytes_per_s, before->bytes_per_s / links);
+            ck_assert_double_eq(after->channel_bytes_per_s, before->channel_bytes_per_s / links);
+            ck_assert_double_eq(after->latency_s, before->latency_s * links);
+        }
+        ck_assert_double_eq(slower.cluster.host_bytes_per_s,
+                            system.cluster.host_bytes_per_s / links);
+        ck_assert_double_eq(slower.stack.host.issue_s, system.stack.host.issue_s * links);
+        ck_assert_double_eq(point.flops_per_s, 7);
+        ck_assert_double_eq(curve.points[0].time_s, 3);
+        system_slower_release(&slower);
+        system_release(&system);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tcase = tcase_create("slower");
     tcase_add_loop_test(tcase, a_slower_device_takes_proportionally_longer, 0, LENGTH(cases));
+    tcase_add_test(tcase, every_rate_and_time_of_the_device_changes);
     Suite *s = suite_create("sim/engine/slower");
     suite_add_tcase(s, tcase);
     return s;

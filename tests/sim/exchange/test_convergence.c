@@ -1,8 +1,11 @@
-#include "sim/campaign/convergence.h"
+#include "sim/campaign/convergence_file.h"
 #include "tests/testing.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static const struct exchange_tensor tensor = { 1000, 1000, 1 };
 static const struct exchange_load load = { &tensor, 1, 4 };
@@ -316,6 +319,64 @@ START_TEST(step_counts_come_from_own_runs_first)
 }
 END_TEST
 
+/* --- the file ----------------------------------------------------------------------------- */
+
+static bool load_text(const char *text, struct convergence_file *out, struct err *err)
+{
+    char name[] = "/tmp/test-convergence.XXXXXX";
+    int fd = mkstemp(name);
+    ck_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    bool ok = convergence_load(name, out, err);
+    unlink(name);
+    return ok;
+}
+
+START_TEST(a_file_of_constants_reads_back)
+{
+    struct convergence_file file = { "made up", { 0.25, 3, 0.125 } }, again;
+    struct err err = { 0 };
+    json_t *written = convergence_write(&file);
+    char *text = json_dumps(written, 0);
+    ck_assert_msg(load_text(text, &again, &err), "%s: %s", err.where, err.msg);
+    ck_assert_str_eq(again.source, "made up");
+    ck_assert_double_eq(again.convergence.mixing_scale, 0.25);
+    ck_assert_double_eq(again.convergence.memory_scale, 3);
+    ck_assert_double_eq(again.convergence.heterogeneity, 0.125);
+    free(text);
+    json_decref(written);
+}
+END_TEST
+
+START_TEST(a_faulty_file_of_constants_is_refused_by_its_key)
+{
+    static const struct {
+        const char *text, *where;
+    } faults[] = {
+        { "{\"format\": 2, \"source\": \"\", \"mixing_scale\": 1, \"memory_scale\": 1, "
+          "\"heterogeneity\": 0}",
+          "format" },
+        { "{\"format\": 1.0, \"source\": \"\", \"mixing_scale\": 1, \"memory_scale\": 1, "
+          "\"heterogeneity\": 0}",
+          "format" },
+        { "{\"format\": 1, \"source\": \"\", \"mixing_scale\": -1, \"memory_scale\": 1, "
+          "\"heterogeneity\": 0}",
+          "mixing_scale" },
+        { "{\"format\": 1, \"source\": \"\", \"mixing_scale\": 1, \"memory_scale\": 1, "
+          "\"heterogeneity\": 1}",
+          "heterogeneity" },
+        { "{\"format\": 1, \"source\": \"\", \"mixing_scale\": 1, \"heterogeneity\": 0}",
+          "memory_scale" },
+    };
+    for (size_t i = 0; i < LENGTH(faults); i++) {
+        struct convergence_file file;
+        struct err err = { 0 };
+        ck_assert(!load_text(faults[i].text, &file, &err));
+        ck_assert_msg(strstr(err.where, faults[i].where) != NULL, "%s: %s", err.where, err.msg);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("convergence");
@@ -336,6 +397,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, step_counts_come_from_published_runs_if_these_cover_the_case, 0,
                         LENGTH(known));
     tcase_add_test(tc, step_counts_come_from_own_runs_first);
+    tcase_add_test(tc, a_file_of_constants_reads_back);
+    tcase_add_test(tc, a_faulty_file_of_constants_is_refused_by_its_key);
     Suite *s = suite_create("sim/campaign/convergence");
     suite_add_tcase(s, tc);
     return s;

@@ -77,6 +77,8 @@ static const struct {
     { "Et*L", "a number from 0" },
     { "Et*99999999L", "a number from 0 to 1048576 in \"*99999999L\"" },
     { "E(t|L", "not closed" },
+    { "EtL(|", "not closed" },
+    { "EtL(|)", "expected *N" },
     { "E(t|)L", "expected *N" },
     { "E(t|)*xL", "expected *N" },
     { "E(t(t|)*2)*2L", "parentheses inside" },
