@@ -1,3 +1,4 @@
+/* Reads and writes whole files, and finds the folder with this program's data. */
 #include "base/file.h"
 
 #include "base/arena.h"

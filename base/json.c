@@ -1,3 +1,5 @@
+/* Reads JSON files with limits of size and depth, and finds the line of a key for error messages. A
+ * key path names a value, such as "groups[0].levels[1].bandwidth". */
 #include "base/json.h"
 
 #include "base/arena.h"

@@ -1,3 +1,5 @@
+/* Reads and writes numbers with units, such as "2.1 us". A written number reads back as exactly the
+ * same value. */
 #include "base/units.h"
 
 #include "base/length.h"
