@@ -1,3 +1,5 @@
+/* Moments of the lengths of documents that are packed into sequences, and the mean and variance of
+ * a token's attention work. E is the expectation over documents. */
 #include "models/documents.h"
 
 #include <math.h>

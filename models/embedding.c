@@ -1,3 +1,4 @@
+/* Ops of the token embedding, with their memory traffic, and of the start of a decoder. */
 #include "models/blocks.h"
 #include "models/layer_part.h"
 

@@ -1,3 +1,5 @@
+/* Which keys of a Hugging Face config.json each family of models has, their default values, and the
+ * field of struct model that each key sets. */
 #include "models/family.h"
 
 #include "base/length.h"

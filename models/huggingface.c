@@ -1,3 +1,5 @@
+/* Reads a model from a config.json of Hugging Face's transformers. A family is the class of models
+ * that its model_type names; models/family.c lists which keys each family has. */
 #include "models/family.h"
 
 #include "base/file.h"
