@@ -1,3 +1,7 @@
+/* How many steps a method of gradient exchange needs compared with all-reduce. The transient is the
+ * number of steps after which the method's additional error is below the noise of the gradients.
+ * beta is the second singular value of a gossip graph, delta the share of a gradient's squared norm
+ * that a compressor keeps, n the number of ranks. */
 #include "sim/campaign/convergence.h"
 
 #include "sim/exchange/robust.h"

@@ -1,3 +1,5 @@
+/* How long a whole training takes with failures, restarts and checkpoints. Goodput is the share of
+ * its time that is spent on steps whose results are kept. */
 #include "sim/campaign/goodput.h"
 
 #include "sim/textbook/failure.h"

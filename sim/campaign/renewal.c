@@ -1,3 +1,7 @@
+/* The share of a run's time that is kept despite failures. M is the mean time between failures, t
+ * the compute time between two checkpoints, C the time for which the run stops to take one, R the
+ * time of a restart, W the time from that stop until the checkpoint can be used. renewal.h derives
+ * the formulas. */
 #include "sim/campaign/renewal.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* The number of parameters N and of tokens D of a training by published scaling laws. A loss law
+ * gives the final loss, E + A / N^alpha + B / D^beta; a size law gives the best N for C FLOPs. */
 #include "sim/campaign/scaling.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* Seconds of a collective: from a measured curve (time by message size) if the GPU's profile has
+ * one, else by the fastest of NCCL's algorithms. */
 #include "base/length.h"
 #include "sim/cost/collective.h"
 

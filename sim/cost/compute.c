@@ -1,3 +1,6 @@
+/* Seconds of one op on one GPU: matrix products by tiles and waves of thread blocks, attention by
+ * the rate of its kernel, all other ops by their memory traffic. A profile holds a GPU's constants,
+ * such as efficiencies, and optionally measured points: shapes of products with measured times. */
 #include "sim/cost/compute.h"
 
 #include "sim/cost/power.h"
@@ -13,10 +16,11 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* Rate parameters of products of one type. */
+/* Rate parameters of the matrix products of one data type. */
 struct gemm_rate {
     double peak_flops_per_s, efficiency, half_k;
-    double memory_efficiency; /* of the sums of a split product */
+    /* share of the memory bandwidth at which a split product's sums move */
+    double memory_efficiency;
 };
 
 double gemm_efficiency(const struct profile *profile, enum dtype dtype)
@@ -113,10 +117,10 @@ static bool splits_in_range(const struct gpu *gpu, const struct profile *profile
     return false;
 }
 
-/* The bound on a product's time for the constants of struct product_range. Without a split the best
- * tile does not depend on these constants, as the time with any tile is (k + half_k) / efficiency
- * times a factor that depends only on the tile. A split product takes at least its time with the
- * fastest constants. */
+/* A lower bound of a product's time for all constants in the range of struct product_range. Without
+ * a split the best tile does not depend on these constants, as the time with any tile is (k +
+ * half_k) / efficiency times a factor that depends only on the tile. A split product takes at least
+ * its time with the fastest constants. */
 static double ranged_tile_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                             const struct gemm_rate *rate, struct gemm_shape shape)
 {

@@ -1,3 +1,5 @@
+/* Time to send tokens to the ranks of their experts (dispatch) and the results back (combine), by
+ * NCCL's all-to-all, an all-gather, DeepEP or hybrid-EP. */
 #include "sim/cost/dispatcher.h"
 
 #include "base/length.h"

@@ -1,3 +1,6 @@
+/* The time and memory of a gradient exchange other than the library's all-reduce. A method of
+ * exchange is a list of phases (sim/exchange/exchange.h), each a collective or messages between
+ * data ranks; compression is timed as memory traffic. */
 #include "sim/cost/exchange.h"
 
 #include "sim/cost/compute.h"

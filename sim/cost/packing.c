@@ -1,3 +1,5 @@
+/* How long ranks wait for each other because packed documents give their microbatches unequal
+ * attention work. Times are in units of the mean attention work of a microbatch. */
 #include "sim/cost/packing.h"
 
 #include "sim/cost/straggler.h"

@@ -1,3 +1,5 @@
+/* Memory traffic and number of kernels of ops that a stack does not fuse. A stack is the training
+ * software, as described by a file; the file may replace the values here. */
 #include "sim/cost/unfused.h"
 
 #include "base/length.h"

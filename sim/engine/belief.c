@@ -1,3 +1,7 @@
+/* A joint normal distribution of the logarithms of several runs' step times, which is updated when
+ * a run has been measured. A class is a kind of time within a step, such as compute or tensor
+ * collectives. Evidence is runs that were measured on the same stack and GPU; rivals are the plans
+ * that compete to be the fastest. */
 #include "sim/engine/belief.h"
 
 #include "base/arena.h"

@@ -1,3 +1,5 @@
+/* How fast averaging with neighbours makes the values of all ranks equal: the second singular value
+ * of a gossip graph's matrix of weights. */
 #include "sim/exchange/mixing.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* PowerSGD as a method of gradient exchange: each gradient matrix is sent as two factors of rank R.
+ * delta is a lower bound of the share of a gradient's squared norm that the compressor keeps. */
 #include "sim/exchange/powersgd.h"
 
 #include "sim/exchange/methods.h"

@@ -1,3 +1,4 @@
+/* GPU memory that NCCL's communicators take. Names in parentheses are from NCCL's source. */
 #include "sim/memory/network_memory.h"
 
 #include "sim/cost/nccl.h"

@@ -1,3 +1,5 @@
+/* The rules that a plan must meet, in the order in which they are checked. Degrees are the numbers
+ * of ranks on each axis (dp, tp, pp, ...); words are all other settings of a plan's text. */
 #include "base/length.h"
 #include "sim/plan/axes.h"
 #include "sim/plan/ranks.h"

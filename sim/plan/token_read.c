@@ -1,3 +1,5 @@
+/* Functions that read the values of a plan's text. A plan is a list of words such as "tp=8" or
+ * "recompute=full"; a token is one of these words. */
 #include "base/length.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/stage_text.h"

@@ -1,3 +1,5 @@
+/* Time of collectives by the alpha-beta model: a message of S bytes takes alpha + S/B on a link of
+ * bandwidth B. */
 #include "sim/textbook/communication.h"
 
 #include <math.h>

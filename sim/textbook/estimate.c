@@ -1,3 +1,5 @@
+/* The time and memory of a training step by textbook formulas. Only pipeline transfers overlap
+ * compute, and all GPUs and stages are equal. */
 #include "sim/textbook/estimate.h"
 #include "base/length.h"
 #include "sim/plan/state_share.h"

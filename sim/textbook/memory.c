@@ -1,3 +1,5 @@
+/* Bytes of training state and of activations by the formulas of lectures and papers. A recipe of
+ * training states which values are stored for each parameter, and their types. */
 #include "sim/textbook/memory.h"
 
 #include "base/length.h"
@@ -26,7 +28,8 @@ const struct textbook_recipe textbook_recipes[] = {
 // clang-format on
 const int num_textbook_recipes = LENGTH(textbook_recipes);
 
-/* Each ZeRO stage shards one more part over the ranks. Rajbhandari et al. 2020, figure 1. */
+/* Each ZeRO stage shards one more part of the state over the ranks: optimizer state, then
+ * gradients, then weights. Rajbhandari et al. 2020, figure 1. */
 struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,
                                      int zero, int num_ranks)
 {

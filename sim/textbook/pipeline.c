@@ -1,3 +1,5 @@
+/* Bubble, exposed transfers and layers in flight of a pipeline of equal stages: p stages of v
+ * chunks each run m microbatches. */
 #include "sim/textbook/pipeline.h"
 
 #include <math.h>
