@@ -1,3 +1,4 @@
+/* Solves linear programs with integer columns by GLPK, and turns GLPK's aborts into errors. */
 #include "search/integer_program.h"
 
 #include "base/clock.h"

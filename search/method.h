@@ -23,9 +23,9 @@ struct prepared {
 bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
                     struct err *err);
 
-/* Fills counts, exclusions and bound from a walk over the whole space. */
+/* Copies a walk's counts of plans, its reasons for exclusion and its bound to the result. */
 void search_fill_counts(const struct tally *tally, struct search_result *result);
-/* Fills the plans, best first, each with its full prediction. */
+/* Copies the plans of the frontier to the result, best first, each with its full prediction. */
 void search_fill_top(const struct search *search, struct frontier *frontier,
                      struct search_result *result);
 /* A lower bound of every plan's step time that assumes the GPUs' peak. */
@@ -62,7 +62,8 @@ bool reinforce_run(const struct search *search, struct search_result *result, st
 /* Plans drawn uniformly at random, as a baseline. */
 bool random_run(const struct search *search, struct search_result *result, struct err *err);
 
-/* When nothing fits (search/nearest.c): fills the nearest plan and the fewest GPUs. */
+/* When no plan fits into memory: sets result->nearest, the plan that exceeds memory the least, and
+ * result->fewest_gpus, the fewest GPUs on which a plan fits. */
 void search_fill_nearest(const struct search *search, const struct tally *tally,
                          struct search_result *result);
 

@@ -1,3 +1,5 @@
+/* When no plan fits into memory: finds the plan that exceeds memory the least, and the fewest GPUs
+ * on which some plan fits. */
 #include "search/method.h"
 
 #include "models/training.h"

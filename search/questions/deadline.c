@@ -1,3 +1,5 @@
+/* Finds the fewest GPUs whose fastest plan trains the model's tokens before a deadline, failures
+ * and checkpoints included. */
 #include "search/questions/deadline.h"
 
 #include "base/clock.h"

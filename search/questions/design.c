@@ -1,3 +1,5 @@
+/* Finds the model size and the number of tokens that give the lowest predicted loss for a budget of
+ * GPUs. */
 #include "search/questions/design.h"
 
 #include "base/clock.h"
