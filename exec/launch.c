@@ -1,3 +1,5 @@
+/* Starts the ranks of one machine as processes, copies their output, and ends all of them when one
+ * fails. */
 #define _GNU_SOURCE // sched_setaffinity, pipe2, environ; NOLINT(bugprone-reserved-identifier)
 #include "exec/launch.h"
 
@@ -249,8 +251,8 @@ static void read_output(struct output *output, int to, int rank)
 }
 
 /* Whether the end of a rank is a better explanation of the failure than the known one. A rank that
- * ended on request explains nothing. A rank that was killed from outside or failed by itself does,
- * even if ranks that lost it were seen first. */
+ * ended on request explains nothing. A rank that was killed from outside or failed by itself
+ * explains it, even if ranks that lost their connection to it ended earlier. */
 static bool tells_more(const struct launcher *launcher, int status)
 {
     bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) != launcher->asked &&
@@ -376,7 +378,7 @@ static void watch(struct launcher *launcher)
 /* --- the verdict ---------------------------------------------------------------------------- */
 
 /* If no rank was killed or failed by itself: a rank that ignored the request to end. It is probably
- * hung, so the others may have lost it. -1: none. */
+ * hung, and the other ranks may have failed because it did not answer. -1: none. */
 static int rank_that_would_not_end(const struct launcher *launcher)
 {
     int end = launcher->children[launcher->culprit].status;

@@ -1,3 +1,5 @@
+/* Collectives and messages between ranks that are threads of one process. In a round all members
+ * meet, read each other's buffers, and leave together. The world is the set of all ranks. */
 #include "exec/comm/local_collective.h"
 
 #include "base/arena.h"

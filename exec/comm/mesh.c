@@ -1,3 +1,6 @@
+/* How processes find each other. Rank 0 listens at an address that all ranks know, the meeting.
+ * Every other rank reports its own address there, gets the table of all addresses, and can then
+ * connect to any rank. */
 #include "exec/comm/mesh.h"
 
 #include "base/arena.h"

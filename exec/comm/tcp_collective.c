@@ -1,3 +1,6 @@
+/* Collectives over a group's sockets. A call's values are cut into parts, one for each member:
+ * large messages go around a ring, others directly to all members, and small sums via a few
+ * members. */
 #include "exec/comm/tcp_collective.h"
 
 #include "base/arena.h"

@@ -1,3 +1,5 @@
+/* One GPU as a device of exec/device/device.h: finds it, allocates its memory, and keeps the first
+ * failure of a CUDA call. */
 #include "exec/cuda/device_cuda.h"
 
 #include "base/arena.h"

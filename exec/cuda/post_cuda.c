@@ -32,9 +32,9 @@ static CUdeviceptr address_of(const _Atomic uint32_t *word)
     return (CUdeviceptr)(uintptr_t)word;
 }
 
-/* Whether the device takes the call, which writes 0 to a word or waits until it is at least 0. The
- * attributes of a device do not say so: the only one for words of 32 bits is that of an older form
- * of these calls (cuda.h of CUDA 13.0, "Stream Memory Operations"). */
+/* Whether the device supports `call`, which writes 0 to a word or waits until the word is at least
+ * 0. No attribute of a device states this: the only attribute for words of 32 bits is that of an
+ * older form of these calls (cuda.h of CUDA 13.0, "Stream Memory Operations"). */
 static bool is_taken(value_call *call, struct stream *stream, _Atomic uint32_t *word,
                      unsigned flags)
 {
@@ -48,7 +48,7 @@ static void try_calls(struct device *device, struct stream *stream, _Atomic uint
         device->write_value = NULL;
     if (!is_taken(device->wait_value, stream, word, CU_STREAM_WAIT_VALUE_GEQ))
         device->wait_value = NULL;
-    (void)cudaGetLastError(); /* a call that is not taken is no failure */
+    (void)cudaGetLastError(); /* an unsupported call is no failure */
 }
 
 bool cuda_posts_open(struct device *device, struct err *err)

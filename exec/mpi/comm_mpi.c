@@ -1,3 +1,4 @@
+/* The communicator of exec/comm/comm.h by MPI. */
 #include "exec/plugin/plugin.h"
 
 #include "base/arena.h"

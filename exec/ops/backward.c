@@ -1,7 +1,7 @@
 #include "exec/ops/head.h"
 
-/* Handlers of the backward ops. An op's first operands are gradients. Its further operands are
- * values that the forward kept. */
+/* Handlers of the backward ops: each issues the kernels of one kind of op. An op's first operands
+ * are gradients. Its further operands are values that the forward kept. */
 
 /* --- products ----------------------------------------------------------------------------- */
 
@@ -23,8 +23,8 @@ static void run_bias_gradient(struct flow *flow, const struct op *op)
               .dbias = gradient_from(flow, op, WEIGHT_BIAS, group * op->n));
 }
 
-/* The op has m rows, n inputs and k outputs of the layer. When the activation before it is fused
- * in, it also reads the activation's input. */
+/* The op's dimensions m, n and k are the rows, inputs and outputs of the layer. When the activation
+ * before it is fused in, it also reads the activation's input. */
 static void run_input_gradient(struct flow *flow, const struct op *op)
 {
     const void *dy = flow_in(flow, op, 0), *weight = piece_value(flow->piece, op, WEIGHT_MATRIX);
@@ -39,7 +39,7 @@ static void run_input_gradient(struct flow *flow, const struct op *op)
               .before_gelu = flow_from(flow, before_gelu, group * op->m * op->n));
 }
 
-/* The op has m outputs, n inputs and k rows of the layer. */
+/* The op's dimensions m, n and k are the outputs, inputs and rows of the layer. */
 static void run_weight_gradient(struct flow *flow, const struct op *op)
 {
     const void *dy = flow_in(flow, op, 0), *x = flow_in(flow, op, 1);
@@ -185,9 +185,9 @@ static void run_softmax(struct flow *flow, const struct op *op)
           .keeps = op->in.count > 2 ? flow_in(flow, op, 2) : NULL, .dscores = dscores);
 }
 
-/* Both products write to the gradient of queries, keys and values, to which the context's product
- * has already written. The product whose summand comes from the other OP_SCORES is the one for
- * keys. */
+/* There are two OP_SCORES: the first makes the gradient of queries, the second that of keys. Both
+ * add to an array that the context's product has already written. The second is recognised by its
+ * summand, which the first made. */
 static void run_scores(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;

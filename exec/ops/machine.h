@@ -1,9 +1,10 @@
 /* exec/ops/machine.h - runs the op lists of a piece, forward and backward, on a device's streams.
  *
- * An op list is executed as a program: an op reads and makes the values that it names, and kept
- * values have a slot. The list alone determines the order, the operands and the lifetimes. Tokens
- * of a microbatch are rows [sequence x seq + position]; with sequence parallelism each tensor rank
- * has an equal number of consecutive rows. */
+ * An op list (models/op.h) names, for each op, the values that the op reads and makes. Values that
+ * the backward needs have a slot: an offset in a block of memory that is kept from forward to
+ * backward. The list alone determines the order, the operands and the lifetimes. Tokens of a
+ * microbatch are rows [sequence x seq + position]; with sequence parallelism each tensor rank has
+ * an equal number of consecutive rows. */
 #ifndef EXEC_OPS_MACHINE_H
 #define EXEC_OPS_MACHINE_H
 
@@ -70,25 +71,25 @@ struct microbatch {
 /* The data of one microbatch in one piece, from its forward to the end of its backward. */
 struct record {
     struct saved saved;
-    void *values[MAX_VALUES]; /* memory of values without a slot; NULL: none */
+    void *values[MAX_VALUES]; /* memory of values without a slot; NULL: no memory */
 };
 
-/* Runs a forward. Its inputs are the output of the previous list (NULL: none) and the values in the
- * record that come from other lists (ops.aside); their memory is freed. Returns the value for the
- * next list, device memory that the caller then owns; NULL: none. */
+/* Runs the piece's forward. Its inputs are `input`, the output of the previous piece (NULL: none),
+ * and the values in the record that other pieces made (ops.aside). The memory of these inputs is
+ * freed. Returns the value for the next piece, device memory that the caller then owns; NULL: there
+ * is none. */
 void *machine_forward(struct machine *machine, const struct piece *piece,
                       const struct microbatch *microbatch, struct record *record, void *input);
 
-/* Selective recompute: runs the ops of piece->is_again again, which fill the replayed block from
- * kept values. */
+/* Selective recompute: runs the ops of piece->is_again again. They read kept values and write to
+ * the replayed block, the memory of recomputed values (exec/ops/saved.h). */
 void machine_replay(struct machine *machine, const struct piece *piece,
                     const struct microbatch *microbatch, struct record *record);
 
 /* Runs the ops of both kinds of gradients, or of one; input gradients come first. The argument is
- * the gradient of the output, and the result is the gradient of the input. Each is NULL if there is
- * none, and when only weight gradients are computed. Gradients of values from other lists are left
- * in the record for the caller to take; after the weight gradients the record is otherwise
- * empty. */
+ * the gradient of the output, and the result is the gradient of the input. Both are NULL when only
+ * weight gradients are computed. Gradients of values that other pieces made are left in the record
+ * for the caller to take; after the weight gradients the record is otherwise empty. */
 enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
 void *machine_backward(struct machine *machine, const struct piece *piece,
                        const struct microbatch *microbatch, struct record *record,
