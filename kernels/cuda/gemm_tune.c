@@ -1,3 +1,5 @@
+/* Chooses the fastest of the algorithms that cuBLASLt proposes for a product, by timing them. The
+ * choices are kept in a table and, if the caller names one, in a file. */
 #include "kernels/cuda/gemm_part.h"
 
 #include <assert.h>
@@ -174,9 +176,9 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * stored_bytes(p->c_dtype);
 }
 
-/* A product whose result may be overwritten: `part` is the whole product, or as many of its first
- * rows as free memory holds, at least a sixteenth. `times` is the number of all rows divided by
- * that of `part`. */
+/* A product to time, with memory for its result. `part` is the whole product, or as many of its
+ * first rows as free memory holds, at least a sixteenth. `times` is the number of rows of the whole
+ * product divided by the number of rows of `part`. */
 struct room {
     struct gemm_product part;
     struct gemm_call call; /* of the part */
@@ -265,7 +267,8 @@ static struct tuned tune(const struct launch *on, const struct gemm_product *p,
     return tuned.best < 0 && is_part ? (struct tuned){ 0, INFINITY } : tuned;
 }
 
-/* The time of the product without sums, plus the time to make the sums separately. */
+/* The time of the product without a_sums (gemm.h: the row sums of operand a), plus the time of
+ * `pass`, which computes these sums separately. */
 static float apart_ms(const struct launch *on, const struct gemm_product *p,
                       const struct gemm_work *pass)
 {
@@ -323,8 +326,8 @@ static cublasStatus_t take(const struct gemm_choice *choice, cublasLtMatmulAlgo_
     return choice->is_taken ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/* Chooses the algorithm of a product. `pass` would make its sums separately; NULL: it has no sums
- * or they are not compared. */
+/* Chooses the algorithm of a product. If `pass` is given, the choice also says whether a product
+ * with a_sums is faster than one without them followed by `pass`. */
 static cublasStatus_t choose(const struct launch *on, const struct gemm_call *call,
                              const struct gemm_product *p, const struct gemm_work *pass,
                              cublasLtMatmulAlgo_t *out)

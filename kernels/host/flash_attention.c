@@ -1,3 +1,5 @@
+/* Flash attention on the CPU, forward and backward: scores are computed one tile at a time and
+ * never stored whole. */
 #include "kernels/host/attention_part.h"
 
 #include "kernels/host/vector.h"

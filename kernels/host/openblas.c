@@ -1,3 +1,4 @@
+/* Loads OpenBLAS at run time and makes it choose the kernels of this processor. */
 #include "kernels/host/blas.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
 
 #include "kernels/host/vector.h"
 
-/* Rows are processed in parts that stay in the L1 cache between passes. */
+/* A row is processed in parts of PART values, which stay in the L1 cache between passes. */
 enum { PART = 1024 };
 
 static float kept_scale(const struct residual *residual)
@@ -25,7 +25,8 @@ static void apply_keeps(long n, float scale, const uint8_t *keeps, const float *
         y[i] = keeps[i] ? x[i] * scale : 0;
 }
 
-/* Computes the branch that is added to h: n values of a row from column `from` on. */
+/* Adds bias and dropout to n values of x, the output of a residual branch. `first` is the index of
+ * the first value among dropout's random numbers. */
 static void branch_part(const struct residual *residual, const float *x, const float *bias,
                         uint64_t first, uint8_t *keeps, long n, float *out)
 {

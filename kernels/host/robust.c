@@ -1,3 +1,6 @@
+/* Rules that combine the gradients of several ranks and tolerate arbitrary values from a few of
+ * them, and the false gradients of hostile ranks in tests. `x` holds `count` vectors of n elements,
+ * one vector per rank. */
 #include "kernels/host/robust.h"
 
 #include "base/arena.h"
