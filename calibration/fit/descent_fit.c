@@ -1,3 +1,6 @@
+/* Fits the constants of the convergence theory (sim/campaign/convergence.h) to the losses of short
+ * runs. Each constant belongs to one part of the loss, such as the remaining initial error or the
+ * gradient noise. */
 #include "calibration/fit/descent_fit.h"
 
 #include "base/arena.h"

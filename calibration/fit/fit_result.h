@@ -1,4 +1,5 @@
-/* calibration/fit/fit_result.h - the result of a fit: a job's constants and their errors. */
+/* calibration/fit/fit_result.h - the result of a job of fit.json: the fitted constants, and the
+ * errors of the rows on which they were fitted. */
 #ifndef CALIBRATION_FIT_FIT_RESULT_H
 #define CALIBRATION_FIT_FIT_RESULT_H
 
@@ -11,8 +12,8 @@ struct fit_value {
     double value;
     double standard_error; /* standard error of its logarithm; 0 on a bound */
     bool is_at_bound;
-    bool is_informed; /* some row with a weight ran on its profile or stack */
-    bool has_runs;    /* some row with a weight is a whole run and not a micro-benchmark */
+    bool is_informed; /* some row of weight above 0 ran on the constant's profile or stack */
+    bool has_runs;    /* some row of weight above 0 is a whole run and not a micro-benchmark */
 };
 
 /* Two constants with correlated errors: the rows determine a combination of them better than each

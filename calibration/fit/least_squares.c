@@ -1,3 +1,5 @@
+/* Levenberg-Marquardt for robust least squares with bounds. A parameter is held while it cannot
+ * move: it is on a bound beyond which the cost falls, or it has no effect. */
 #include "calibration/fit/least_squares.h"
 
 #include "base/arena.h"

@@ -1,18 +1,19 @@
-/* calibration/fit/leave_out.h - errors of a source if no constant is fitted on it.
+/* calibration/fit/leave_out.h - the prediction errors of one source when no constant is fitted on
+ * its rows. A row is a measured run, and its source is the paper or log that states it.
  *
- * All jobs of fit.json run without the source's rows. A stack that no other row ran on then gets
- * the constants of an unseen stack (calibration/fit/unseen.h), and a GPU that no other row ran on
- * gets its priors. */
+ * All jobs of fit.json run without the source's rows. A row's tier says whether the remaining rows
+ * include its stack and its GPU. A stack that no other row ran on then gets the constants of an
+ * unseen stack (calibration/fit/unseen.h), and a GPU that no other row ran on gets its priors. */
 #ifndef CALIBRATION_FIT_LEAVE_OUT_H
 #define CALIBRATION_FIT_LEAVE_OUT_H
 
 #include "calibration/fit/families.h"
 #include "sim/engine/tier.h"
 
-/* A scored configuration of the source. */
+/* One scored row of the source. */
 struct left_out_row {
     const char *id;
-    enum tier tier; /* tier if the source is left out */
+    enum tier tier; /* the row's tier when the source is left out */
     double error;   /* log(predicted / measured) */
     /* half width of a row's own scatter, in log time, from held-out rows of other sources */
     double width;

@@ -1,3 +1,5 @@
+/* Reads micro-benchmarks from a CSV file: one matrix product, one collective or one other op per
+ * row. */
 #include "calibration/fit/micro.h"
 
 #include "base/length.h"

@@ -1,3 +1,6 @@
+/* Reads the step time and other numbers from logs of Megatron-LM, Megatron-Bridge, torchtitan,
+ * DeepSpeed and transformers' Trainer. Steps after a start, slow steps and bad steps are left out
+ * of the medians. */
 #include "calibration/learn/train_log.h"
 
 #include "base/file.h"

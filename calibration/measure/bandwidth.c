@@ -1,3 +1,5 @@
+/* Measures the times of memory-bound ops by size, and fits the latency and the rate of their time
+ * formula. */
 #include "calibration/measure/bandwidth.h"
 
 #include "base/arena.h"

@@ -1,3 +1,5 @@
+/* Times single ops on a GPU over grids of sizes: matrix products, attention and ops that are bound
+ * by memory. */
 #include "calibration/measure/gpu_sweep.h"
 
 #include "base/arena.h"
@@ -9,7 +11,7 @@
 
 enum { WARM_UPS = 3, NUM_ARRAYS = 4 };
 
-/* One op: its name in a list, and its sizes. */
+/* One op to time: its name in the measured list, and its sizes. */
 struct swept {
     int kind, pass;
     long m, n, k, batch;

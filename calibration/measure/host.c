@@ -1,3 +1,5 @@
+/* Measures this machine as one of its ranks, part by part within a time limit: bandwidth, disk,
+ * collectives, ops by shape, overlap. The results become a cluster file. */
 #include "calibration/measure/host.h"
 
 #include "base/clock.h"

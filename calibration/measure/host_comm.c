@@ -1,3 +1,5 @@
+/* Measures the times of collectives and of messages between the ranks of this machine, and the rate
+ * at which a device copies memory. Ranks are processes, each on one core or one GPU. */
 #include "calibration/measure/host_comm.h"
 
 #include "base/arena.h"

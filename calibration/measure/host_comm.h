@@ -38,11 +38,11 @@ double exchange_quiet_s(const struct exchange_time *times, int count);
 bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
                         const struct host_sizes *sizes, struct curve *curve, struct err *err);
 
-/* Fills in random numbers, uniform over -0.5 to 0.5, the same each time. */
+/* Fills `values` with random numbers, uniform over -0.5 to 0.5 and the same in each call. */
 void host_fill_even(float *values, size_t count);
 
-/* Device memory with `count` numbers of host_fill_even; the caller frees it once no work uses it.
- * NULL with err. */
+/* Device memory with `count` numbers of host_fill_even. The caller frees it once no work uses it.
+ * On failure it is NULL and err is set. */
 float *host_random_values(struct host_rank *host, size_t count, struct err *err);
 
 /* Measures bytes read plus bytes written per second, in a copy too large for any cache. */

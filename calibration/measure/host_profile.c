@@ -1,3 +1,6 @@
+/* Writes measurements of this machine as a cluster file. In that file a "GPU" is one core, a table
+ * holds the measured times of one kind of op by shape, and residuals are the errors of the
+ * tables. */
 #include "calibration/measure/host_profile_part.h"
 
 #include "base/core_share.h"
@@ -56,8 +59,8 @@ struct kernel *host_kernels(const struct host_ops *ops, int *count)
     return kernels;
 }
 
-/* The leave-one-out error of a point: the error of its prediction without the points of its
- * shape. */
+/* The leave-one-out error of a table's point: the error of its prediction from the other points,
+ * without those of its shape. */
 static double left_out(const struct kernel *kernel, const struct kernel_point *point)
 {
     struct kernel rest = *kernel;

@@ -1,3 +1,5 @@
+/* Sets the plan of a measured row, which is a published run: its degrees of parallelism, sharding,
+ * recompute, precision and overlap. match.json holds patterns for the words of a row. */
 #include "base/length.h"
 #include "calibration/rows/convert_part.h"
 
