@@ -1,3 +1,6 @@
+/* Reads the model, the system (cluster, GPU, profile and stack) and the plan of a command line.
+ * Each comes from its option, else from the plan file, else from a default, which is noted as an
+ * assumption. */
 #include "cli/input/setup.h"
 
 #include "base/text.h"

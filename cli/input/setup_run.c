@@ -1,3 +1,5 @@
+/* Reads what a run trains from a command line: batch, sequence length, routing of experts, packed
+ * documents. Values that the user did not give are noted as assumptions. */
 #include "cli/input/setup_part.h"
 
 #include "base/units.h"

@@ -1,3 +1,5 @@
+/* Finds the cluster, GPU, profile and stack of a command line, or reads them from a plan file. A
+ * profile holds a GPU's measured constants; a stack describes the training software. */
 #include "cli/input/setup_part.h"
 
 #include "base/file.h"

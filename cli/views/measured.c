@@ -1,3 +1,5 @@
+/* Shows a run next to its prediction: as a whole, by kind of op, and by instruction. An instruction
+ * is a step of a rank's schedule, such as the forward of one microbatch. */
 #include "cli/views/measured.h"
 
 #include "base/core_share.h"
