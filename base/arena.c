@@ -1,3 +1,4 @@
+/* Memory that is allocated piecewise and released at once. */
 #include "base/arena.h"
 
 #include <stdint.h>
