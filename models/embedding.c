@@ -64,9 +64,8 @@ static void add_relative_bias(struct builder *b, const char *name)
     b->value = current;
 }
 
-/* What joins an encoder and a decoder: the norm of the encoder's last rows, which every block of
- * the decoder reads and which count here, and the look-up of the decoder's tokens in the same
- * table. */
+/* Adds the ops between an encoder and a decoder: the norm of the encoder's output, which every
+ * block of the decoder reads, and the look-up of the decoder's tokens in the same table. */
 static void add_decoder_start(struct builder *b, const struct op *lookup)
 {
     add_input(b, b->dims->norm_tokens, b->dims->hidden);

@@ -1,3 +1,4 @@
+/* The op list of a block, the sizes of a layer, and the FLOPs of a step. */
 #include "models/layer.h"
 
 #include "models/blocks.h"

@@ -1,3 +1,5 @@
+/* The table of precisions. A recipe describes how linear layers quantise their operands to fewer
+ * than 16 bits: its scales, and the cost of the kernels that make them. */
 #include "models/precision.h"
 
 const char *const precision_names[NUM_PRECISIONS + 1] = {

@@ -1,3 +1,5 @@
+/* Loads models: the presets shipped in models/presets, files in the same form, and Hugging Face's
+ * config.json. */
 #include "models/model.h"
 
 #include "base/arena.h"
