@@ -1,3 +1,4 @@
+/* The bytes of a checkpoint, and the time to copy it to the host, to a peer and to storage. */
 #include "sim/campaign/checkpoint.h"
 
 #include "models/training.h"

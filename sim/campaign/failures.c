@@ -1,3 +1,5 @@
+/* How often a job fails, and how many hosts are under repair at the same time. A failure takes out
+ * a random number of hosts with a geometric distribution. */
 #include "sim/campaign/failures.h"
 
 #include "base/arena.h"

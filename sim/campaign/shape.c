@@ -1,3 +1,5 @@
+/* Chooses the layers and the width of a model with a given number of parameters, in the style of
+ * another model. The aspect says how the number of layers follows from the width. */
 #include "sim/campaign/shape.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Finds and reads the JSON files of GPUs, clusters, profiles and stacks. */
 #include "sim/cost/datafile.h"
 
 #include "base/arena.h"

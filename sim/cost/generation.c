@@ -1,3 +1,4 @@
+/* The table of GPU generations. */
 #include "sim/cost/generation.h"
 
 #include <stddef.h>

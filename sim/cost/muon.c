@@ -1,3 +1,4 @@
+/* The matrices that the optimizer Muon updates, and the time of its Newton-Schulz steps. */
 #include "sim/cost/muon.h"
 
 #include "sim/cost/compute.h"

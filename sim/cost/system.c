@@ -1,3 +1,5 @@
+/* Loads a system: a cluster, its GPU, the profile of measured constants of that GPU, and the stack,
+ * which describes the training software. */
 #include "sim/cost/hardware.h"
 
 #include "base/json.h"

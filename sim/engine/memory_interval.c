@@ -1,3 +1,4 @@
+/* The probability that a rank exceeds its GPU's memory, given the error of the predicted peak. */
 #include "sim/engine/memory_interval.h"
 
 #include "base/normal.h"

@@ -1,3 +1,4 @@
+/* The time that offloading optimizer state or activations to host memory adds to a step. */
 #include "sim/engine/offload.h"
 
 #include "sim/plan/state_share.h"
@@ -26,8 +27,8 @@ struct host_optimizer host_optimizer(const struct system *system, const struct m
 }
 
 /* With two buffers, a layer's copy begins when the layer and the previous copy have ended, and a
- * layer starts when the copy two layers before has ended. So from the third layer on, each takes
- * the longer of compute and copy; the backward is the same. */
+ * layer starts when the copy two layers before has ended. So from the third layer on, each layer
+ * takes the longer of its compute time and its copy time. The backward takes the same time. */
 double layers_copy_exposed_s(int layers, double layer_s, double copy_s)
 {
     return layers > 2 ? (layers - 2) * fmax(0, copy_s - layer_s) : 0;

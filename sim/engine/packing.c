@@ -1,3 +1,4 @@
+/* The time that a step loses because packed documents give ranks unequal attention work. */
 #include "sim/cost/packing.h"
 
 #include "models/blocks.h"

@@ -1,3 +1,5 @@
+/* Divides the capacity of shared links among the transfers (flows) that use them, max-min
+ * fairly. */
 #include "sim/engine/sharing.h"
 
 #include <math.h>

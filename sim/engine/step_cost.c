@@ -1,3 +1,5 @@
+/* The time of each instruction of a step when it runs alone. An instruction is one entry of a
+ * stage's schedule: a pass over a chunk, a send, a receive or a reduction. */
 #include "sim/engine/step_cost.h"
 
 #include "sim/schedule/timeline.h"

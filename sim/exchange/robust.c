@@ -1,3 +1,6 @@
+/* Rules that replace the mean of the ranks' gradients and tolerate hostile ranks: how many each
+ * rule tolerates, its error factor kappa, and its memory traffic. n is the number of ranks, f that
+ * of hostile ranks. */
 #include "sim/exchange/robust.h"
 
 #include "sim/exchange/methods.h"

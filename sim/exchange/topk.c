@@ -1,3 +1,5 @@
+/* Top-k compression of gradients: a message has the k elements of largest magnitude. delta is the
+ * share of the squared norm that is kept at least; error memory holds what was not sent. */
 #include "sim/exchange/topk.h"
 
 #include "sim/exchange/methods.h"
@@ -59,8 +61,8 @@ const struct compressor largest_elements = {
     .bound = bound,
     .traffic_bytes = traffic_bytes,
 };
-/* The two copies are the sum of all messages that this rank has sent, and the mean of these sums
- * over all ranks. */
+/* Two arrays as large as the gradients are stored: the sum of all messages that this rank has sent,
+ * and the mean of these sums over all ranks. */
 const struct compressor largest_changes = {
     .kind = COMPRESSION_CHANGES,
     .copies = 2,

@@ -394,7 +394,7 @@ static int next_degree(const struct axis_case *of, int degree)
     return 0;
 }
 
-/* --- the row ------------------------------------------------------------------------------- */
+/* --- the axis ------------------------------------------------------------------------------ */
 
 static const struct plan_token words[] = {
     { "cp", "cpN", "Context-parallel ranks: each holds a slice of every sequence.", TOKEN_NUMBER,

@@ -1,3 +1,5 @@
+/* The axis dp: its word in a plan's text, its rules, and the rules about how data ranks exchange
+ * gradients. */
 #include "sim/plan/axes.h"
 
 #include "base/length.h"
@@ -127,7 +129,7 @@ bool data_can_exchange(const struct plan_case *of, struct err *err)
     return !method->accepts || method->accepts(&plan->exchange, plan->dp, err);
 }
 
-/* --- the row ------------------------------------------------------------------------------- */
+/* --- the axis ------------------------------------------------------------------------------ */
 
 static const struct plan_token words[] = {
     { "dp", "dpN", "Data-parallel ranks; absent: the remaining GPUs.", TOKEN_NUMBER,

@@ -246,7 +246,7 @@ static int group_of(struct rank_share share, const struct op *op)
     return op->kind == OP_ALL_TO_ALL ? 0 : 1;
 }
 
-/* --- the row ------------------------------------------------------------------------------- */
+/* --- the axis ------------------------------------------------------------------------------ */
 
 static const struct plan_token words[] = {
     { "ep", "epN", "Expert-parallel ranks; they are a part of the data-parallel ranks.",

@@ -1,3 +1,4 @@
+/* Groups of ranks that communicate, as sets of ranks with a common stride. */
 #include "sim/plan/group.h"
 
 #include "sim/plan/state_share.h"

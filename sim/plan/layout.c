@@ -1,3 +1,5 @@
+/* Converts a rank to its coordinates on the axes (tp, cp, dp, pp) and back, and counts the nodes
+ * over which a group of ranks is spread. A group has `size` ranks, `stride` apart. */
 #include "sim/plan/layout.h"
 
 #include "sim/plan/axis.h"

@@ -1,3 +1,5 @@
+/* The axis pp: its words in a plan's text, and its rules. A chunk is the layers that a stage runs
+ * without interruption. */
 #include "base/length.h"
 #include "models/blocks.h"
 #include "sim/plan/axes.h"
@@ -137,7 +139,7 @@ static int expert_degree(const struct plan *plan)
     return plan->pp;
 }
 
-/* --- the row ------------------------------------------------------------------------------- */
+/* --- the axis ------------------------------------------------------------------------------ */
 
 static const struct plan_token words[] = {
     { "pp", "ppN", "Pipeline stages.", TOKEN_NUMBER, TOKEN_MEMBER(pp), .min = 1 },

@@ -1,3 +1,5 @@
+/* Bytes per parameter of a plan's weights, gradients and optimizer state, and other properties of a
+ * plan. */
 #include "sim/plan/plan.h"
 
 #include <limits.h>

@@ -1,3 +1,5 @@
+/* The number of ranks on a plan's axes, and the number of data ranks that a number of GPUs leaves.
+ * A degree is the number of ranks on one axis. */
 #include "sim/plan/ranks.h"
 
 #include "sim/plan/axis.h"

@@ -1,3 +1,5 @@
+/* Reads and writes which parts of the model each pipeline chunk holds, in Megatron Core's letters,
+ * such as "Et*3|(t*4|)*14tmL". */
 #include "sim/plan/stage_text.h"
 
 #include "sim/plan/token.h"

@@ -134,7 +134,7 @@ static int expert_degree(const struct plan *plan)
     return plan->etp;
 }
 
-/* --- the row ------------------------------------------------------------------------------- */
+/* --- the axis ------------------------------------------------------------------------------ */
 
 static const struct plan_token words[] = {
     { "tp", "tpN", "Tensor-parallel ranks: each holds a slice of every layer.", TOKEN_NUMBER,

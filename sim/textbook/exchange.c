@@ -1,3 +1,5 @@
+/* Time of a gradient exchange by latency and bandwidth alone. An exchange is a list of phases, each
+ * a collective or messages. */
 #include "sim/textbook/exchange.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/* Mean time between failures, best interval between checkpoints and the share of time that is kept,
+ * by published formulas. C is the time of a checkpoint, M the mean time between failures, R the
+ * time of a restart, t the interval. */
 #include "sim/textbook/failure.h"
 
 #include "base/units.h"
