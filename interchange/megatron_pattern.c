@@ -1,3 +1,4 @@
+/* Reads Megatron-LM's patterns of layers, such as the layers that have experts. */
 #include "interchange/megatron.h"
 
 #include "base/text.h"

@@ -1,3 +1,5 @@
+/* Finds the training command of a shell script and expands its variables, without executing
+ * anything. interchange/shell.h states the subset of bash that is understood. */
 #include "interchange/shell.h"
 
 #include "base/text.h"

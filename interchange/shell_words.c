@@ -1,3 +1,4 @@
+/* Splits a shell script into words and expands variables in them. */
 #include "interchange/shell_words.h"
 
 #include "base/text.h"
