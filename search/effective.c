@@ -1,3 +1,4 @@
+/* Compares plans by the time of the whole run, including failures and checkpoints. */
 #include "search/effective.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* One evaluator per worker thread. An evaluator predicts plans and caches the costs of layers; it
+ * is kept from one search to the next if system and model allow it. */
 #include "search/evaluators.h"
 
 #include "base/arena.h"
@@ -8,7 +10,7 @@
 
 struct worker_evaluator {
     struct evaluator *evaluator;
-    int search; /* number of the search that it was last prepared for */
+    int search; /* number of the search for which the evaluator was last prepared */
 };
 
 static void forget(struct evaluators *evaluators)

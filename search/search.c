@@ -1,3 +1,5 @@
+/* Runs a search: checks the request, calls the method, and puts the answer in order. An exclusion
+ * is a reason why plans were refused, with their number. */
 #include "search/search.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* Finds the exchange of gradients and the layout that reach an accuracy in the shortest time: the
+ * number of steps times the time of a step. */
 #include "search/time_to_accuracy.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* The problem of splitting one transformer layer over its tensor ranks, op by op, for the least
+ * time within the memory. */
 #include "search/partition/layer_part.h"
 
 #include "sim/cost/network.h"

@@ -1,3 +1,5 @@
+/* Finds the best plan for slightly fewer GPUs, or for a slightly different batch, than requested.
+ * The odd factor of a number is what remains after all factors 2 are removed. */
 #include "search/questions/nearby.h"
 
 #include "base/clock.h"

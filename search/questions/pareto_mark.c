@@ -1,3 +1,4 @@
+/* Marks the points on the Pareto front of three keys, each of which is better when smaller. */
 #include "search/questions/pareto.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/* When no plan is feasible: finds the smallest changes of the request that admit one. A change
+ * concerns the GPUs, the batch, or the words of the plan (such as "tp=8") that the request
+ * fixes. */
 #include "search/questions/relax.h"
 
 #include "base/clock.h"
