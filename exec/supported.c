@@ -1,3 +1,4 @@
+/* Refuses plans and models that the executor cannot run, with the reason. */
 #include "exec/supported.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* Admits connections between ranks. A caller is a connection whose greeting, its first bytes, has
+ * not been checked yet. */
 #include "exec/comm/greeting.h"
 
 #include "base/clock.h"

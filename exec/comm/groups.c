@@ -1,3 +1,5 @@
+/* Makes the communication groups that a rank is in. A link is a group of two ranks whose pipeline
+ * stages send to each other. */
 #include "exec/comm/groups.h"
 
 #include "base/arena.h"

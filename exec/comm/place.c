@@ -1,3 +1,5 @@
+/* Reads this process's rank, the number of ranks and the address at which they meet from the
+ * environment that the launcher set. The token is a secret of the run, which admits its ranks. */
 #include "exec/comm/place.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* Sums and maxima of arrays, element by element and in a fixed order. */
 #include "exec/comm/reduce.h"
 
 #include "kernels/host/round.h"

@@ -1,3 +1,5 @@
+/* A note is an event on a CUDA stream whose time the host wants to know. A note's time is measured
+ * from a mark, an event whose time on the host's clock is known. */
 #include "exec/cuda/device_cuda.h"
 
 #include "base/arena.h"

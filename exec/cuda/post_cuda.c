@@ -1,3 +1,4 @@
+/* Words of pinned memory that a stream writes, or waits for, without the host. */
 #include "exec/cuda/device_cuda.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* The host's cores as a device of exec/device/device.h: its memory and its table of functions. */
 #define _GNU_SOURCE // MAP_ANONYMOUS, madvise; NOLINT(bugprone-reserved-identifier)
 #include "exec/device/device.h"
 

@@ -1,3 +1,4 @@
+/* Streams and events of the host as a device: a stream is a thread with a queue of work. */
 #include "exec/device/host_stream.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* An allocator of offsets in one block of memory, by best fit. */
 #include "exec/device/region.h"
 
 #include "base/arena.h"

@@ -1,3 +1,5 @@
+/* An all-reduce as messages around a ring. A span is a range of elements; it is cut into one part
+ * per member. */
 #include "exec/exchange/exchanger_part.h"
 
 /* Part `part` modulo `parts`, as parts go around the ring. */

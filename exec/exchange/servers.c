@@ -1,3 +1,4 @@
+/* The exchange of gradients by parameter servers. A span is a range of elements. */
 #include "exec/exchange/exchanger_part.h"
 
 /* Parameter servers (Li et al. 2014): some members are also servers, each for an equal part. In

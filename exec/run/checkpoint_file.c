@@ -1,3 +1,5 @@
+/* Reads and writes one rank's file of a checkpoint. A slice is a block of one array of weights or
+ * moments. */
 #include "exec/run/checkpoint_file.h"
 
 #include "base/arena.h"

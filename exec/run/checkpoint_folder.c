@@ -1,3 +1,5 @@
+/* A folder of checkpoints: finds the latest one, begins and completes new ones, and removes old
+ * ones. */
 #include "exec/run/checkpoint_folder.h"
 
 #include "base/file.h"

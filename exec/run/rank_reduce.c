@@ -1,3 +1,5 @@
+/* Operations that all ranks of a run do together between steps: sums of a few numbers, and signals
+ * while ranks do unequal work. */
 #include "exec/run/rank_reduce.h"
 
 #include "base/clock.h"
@@ -9,8 +11,9 @@ struct group *rank_world(struct rank *rank)
     return rank_group(rank, GROUP_WORLD);
 }
 
-/* Numbers reduced in one call, one kilobyte: every communicator sums so few in rank order
- * (exec/comm/comm.h), so a sum does not depend on the number of values reduced together. */
+/* The most numbers that are reduced in one call: one kilobyte. Every communicator sums so few
+ * numbers in rank order (exec/comm/comm.h), so a sum does not depend on how many numbers are
+ * reduced together. */
 enum { TOLD_AT_ONCE = 128 };
 
 static bool reduce(struct rank *rank, double *values, size_t count, enum reduction reduction,
