@@ -1,3 +1,4 @@
+/* CUDA kernels of the activation between the two linear layers of the feed-forward. */
 #include "kernels/cuda/grid.cuh"
 
 /* e^x, clamped to e^60 or e^-60. The clamp changes no sum with 1 in fp32, and it avoids infinity,

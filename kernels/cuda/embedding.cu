@@ -1,3 +1,4 @@
+/* CUDA kernels of the embedding: the look-up of token rows, and the gradient of the table. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 

@@ -1,3 +1,4 @@
+/* The table of cuBLASLt algorithms by shape of product, and its text file. */
 #include "kernels/cuda/gemm_table.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* CUDA kernels of AdamW and of gradient clipping. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
@@ -85,7 +86,8 @@ __global__ void add_squares(long count, const double *sums, double *to)
         *to += sum;
 }
 
-/* Same as gradient_clip and its caller on the host. One thread of the warp writes. */
+/* Computes the same as gradient_clip and its caller on the host. One thread of the warp writes the
+ * result. */
 __global__ void find_clip(struct clip a)
 {
     if (threadIdx.x != 0)

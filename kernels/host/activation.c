@@ -1,3 +1,5 @@
+/* The activation between the two linear layers of the feed-forward on the CPU, forward and
+ * backward. */
 #include "kernels/host/activation.h"
 
 #include "kernels/host/vector.h"

@@ -1,3 +1,4 @@
+/* This program's own fp32 matrix product, for machines without OpenBLAS. */
 #include "kernels/host/blas.h"
 
 #include "kernels/host/vector.h"

@@ -1,3 +1,5 @@
+/* Random numbers by Philox4x32-10, which turns the position of a number into the number. A block is
+ * four words of 32 bits. */
 #include "kernels/host/philox.h"
 
 #include "kernels/host/vector.h"

@@ -1,3 +1,5 @@
+/* QSGD on the CPU: quantises gradients to codes of a few bits with random rounding. s is the number
+ * of levels, |v| the norm of a bucket of elements. */
 #include "kernels/host/quantise.h"
 
 #include "kernels/host/optimizer.h"

@@ -1,3 +1,4 @@
+/* Extracts the k elements of largest magnitude, and adds such lists to an array. */
 #include "kernels/host/top_k.h"
 
 #include "kernels/host/vector.h"

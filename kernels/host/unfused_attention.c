@@ -1,10 +1,12 @@
+/* Attention on the CPU as separate products and softmax: the scores and the probabilities are
+ * stored whole. */
 #include "kernels/host/attention_part.h"
 
 #include "kernels/host/vector.h"
 
 #include <float.h>
 
-/* State of a loop over every head of every sequence, in a fixed order. */
+/* State of a loop over all heads of all sequences, in a fixed order. */
 struct all_heads {
     const struct attention *attention;
     long next;
