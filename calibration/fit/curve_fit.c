@@ -1,3 +1,5 @@
+/* Fits a piecewise linear curve of log time by log message size. Its knots are the sizes where its
+ * slope may change. */
 #include "calibration/fit/curve_fit.h"
 
 #include "calibration/fit/observation.h"

@@ -1,3 +1,5 @@
+/* Reads step times and kernel times from a GPU trace of PyTorch's profiler (Kineto) or of nsys. A
+ * phase of the optimizer is the run of its kernels that ends a step. */
 #include "calibration/learn/trace.h"
 
 #include "base/arena.h"

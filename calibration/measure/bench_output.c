@@ -1,3 +1,5 @@
+/* Reads a curve of time by message size from the output of nccl-tests or of the OSU
+ * micro-benchmarks. */
 #include "calibration/measure/bench_output.h"
 
 #include "base/file.h"

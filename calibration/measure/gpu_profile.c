@@ -1,3 +1,4 @@
+/* Writes measurements of GPUs as a cluster file. */
 #include "calibration/measure/gpu_profile.h"
 
 #include "base/json.h"

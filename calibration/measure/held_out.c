@@ -1,3 +1,5 @@
+/* Times whole steps that no constant is fitted to, and compares them with the predictions of the
+ * finished cluster file. */
 #include "calibration/measure/held_out.h"
 
 #include "base/arena.h"

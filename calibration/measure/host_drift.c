@@ -1,3 +1,4 @@
+/* Measures how far ranks drift apart while they compute. */
 #include "calibration/measure/host_drift.h"
 
 #include "base/statistics.h"

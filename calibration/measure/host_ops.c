@@ -1,3 +1,4 @@
+/* Times the executor's ops, by shape, within training steps of small models. */
 #include "calibration/measure/host_ops.h"
 
 #include "base/statistics.h"

@@ -1,3 +1,5 @@
+/* Measures by what factor compute and collectives slow each other when both run. A pair is one kind
+ * of compute together with one kind of collective. */
 #include "calibration/measure/host_overlap.h"
 
 #include "base/clock.h"

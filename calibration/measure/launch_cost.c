@@ -1,3 +1,4 @@
+/* Measures the times of launching empty kernels and of events between streams. */
 #include "calibration/measure/launch_cost.h"
 
 #include "base/clock.h"

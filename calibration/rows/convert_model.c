@@ -1,3 +1,4 @@
+/* Sets the model of a measured row: a preset, changed to the dimensions that the row states. */
 #include "calibration/rows/convert_part.h"
 
 #include <stdio.h>
@@ -20,10 +21,10 @@ static bool read_dimensions(const struct run_row *row, struct model *out, struct
     return row_count_or(row->ffn_hidden, "ffn_hidden", 0, &out->ffn, err);
 }
 
-/* Sets the properties of experts. A row states one feed-forward width, for models with experts that
- * of an expert. If the row has fewer layers than the preset, the first dense blocks are kept as far
- * as they fit. The row's number of parameters does not include modules that predict later
- * tokens. */
+/* Sets the properties of experts. A row states one feed-forward width; in models with experts it is
+ * the width of an expert. If the row has fewer layers than the preset, the first dense blocks are
+ * kept as far as they fit. The row's number of parameters does not include modules that predict
+ * later tokens. */
 static bool read_experts(const struct conversion *of, int dense_ffn, struct model *out,
                          struct err *err)
 {

@@ -1,3 +1,5 @@
+/* Sets the GPUs, network and software of a measured row, which is a published run. Clusters and
+ * stacks are loaded once and shared by all rows that use them. */
 #include "calibration/rows/convert_part.h"
 
 #include "base/text.h"

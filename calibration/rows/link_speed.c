@@ -1,3 +1,4 @@
+/* Reads a network's speed from the words of a measured row, such as "4x 100 Gb/s RoCE per node". */
 #include "calibration/rows/link_speed.h"
 
 #include "base/length.h"
