@@ -1,3 +1,5 @@
+/* The command that splits a layer of a plan over its tensor ranks. A partition gives every operator
+ * of the layer a sharding. */
 #include "cli/partition_view.h"
 
 #include "cli/print/terminal.h"

@@ -1,3 +1,4 @@
+/* Parses and checks the options of all commands by one table, whose rows are the options. */
 #include "cli/input/options.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* Converts a plan to the input of the textbook formulas, and shows their results. */
 #include "cli/lecture/textbook_view.h"
 
 #include "base/text.h"

@@ -1,3 +1,4 @@
+/* Shows the time of the whole run with failures and checkpoints, as text and as JSON. */
 #include "cli/views/goodput_view.h"
 
 #include "base/length.h"
@@ -250,7 +251,7 @@ static void show_failures(const struct terminal *terminal, const struct goodput 
     show_row(terminal, "failures", &line);
 }
 
-/* Adds the part of checkpoints that go to storage: ", one in 16 to storage". */
+/* Adds how many checkpoints go to storage: ", one in 16 to storage". */
 static void add_storage(struct text *out, const struct goodput *of)
 {
     if (of->way == CHECKPOINT_MEMORY)

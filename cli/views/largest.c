@@ -1,3 +1,5 @@
+/* "search --largest": finds the largest model of a family that fits. A member of a family is a
+ * preset whose name begins with the family's name. */
 #include "cli/views/largest.h"
 
 #include "base/units.h"
@@ -52,7 +54,8 @@ static bool refuse_family(const char *family, const struct model_preset *presets
     return false;
 }
 
-/* The largest first; on a tie by name, the presets' order. */
+/* Sorts by falling number of parameters. Members of equal size stay in the order of the presets,
+ * which is that of their names. */
 static void sort_members(struct largest *largest)
 {
     for (size_t i = 1; i < largest->num_members; i++)

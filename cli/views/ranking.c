@@ -1,3 +1,4 @@
+/* Prints the table of the plans that a search found, and why they differ. */
 #include "cli/views/ranking.h"
 
 #include "cli/input/rerun.h"

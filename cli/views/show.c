@@ -1,3 +1,4 @@
+/* Prints a plan and its prediction as text. */
 #include "cli/views/show.h"
 
 #include "base/units.h"

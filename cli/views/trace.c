@@ -1,3 +1,4 @@
+/* Writes a simulated or measured step as JSON for Perfetto and chrome://tracing. */
 #include "cli/views/trace.h"
 
 #include "base/file.h"
