@@ -279,9 +279,13 @@ static void add_flash_attention(struct builder *b, const struct attention_inputs
 static void leave_core(struct builder *b)
 {
     struct op *core = &b->ops.at[b->ops.count - 1];
+    int output = b->value;
     add_context_mark(b, OP_CP_LEAVE, "context_leave", b->dims->heads * b->dims->value_dim, 0);
-    if (core->kind == OP_FLASH_ATTENTION)
-        ids_add(&core->saved, b->value);
+    if (core->kind != OP_FLASH_ATTENTION)
+        return;
+    ids_add(&core->saved, b->value);
+    store_as(b, output, b->options->stores.attention); /* the same value with one context rank */
+    core->bytes += store_as(b, b->value, b->options->stores.attention);
 }
 
 void add_attention_core(struct builder *b, const struct attention_inputs *inputs)

@@ -4,10 +4,11 @@
 
 #include <assert.h>
 
-/* Maximum number of backward ops per forward op. A product has at most six: bias gradient,
- * quantised gradient, input gradient, the input gradient's collective, the gather of the saved
- * input, weight gradient. Other ops have at most two. */
-enum { MOST_OF_PRODUCT = 6, MOST_OF_OTHER = 2 };
+/* Maximum number of backward ops per forward op. A product has at most eight: bias gradient,
+ * quantised gradient, input gradient, the input gradient's collective, the activation before it and
+ * its output quantised again, the gather of the saved input, weight gradient. Other ops have at
+ * most two. */
+enum { MOST_OF_PRODUCT = 8, MOST_OF_OTHER = 2 };
 
 /* A backward list under construction. */
 struct maker {
@@ -78,6 +79,7 @@ static int make_like(struct maker *m, struct op *op, int value)
 {
     struct op_value like = m->out.operands->values[value];
     like.is_live = false;
+    like.stored_bytes = 0;
     int made = operands_add_value(m->out.operands, like);
     ids_add(&op->out, made);
     return made;
@@ -268,13 +270,46 @@ static const struct op *enter_of(const struct maker *m, int value)
 
 /* Under sequence parallelism the saved input is a shard, which is gathered again for the weight
  * gradient, unless it was kept as gathered. Returns the gathered value. */
-static int push_gather(struct maker *m, const struct op *enter)
+static int push_gather(struct maker *m, const struct op *enter, int shard)
 {
     if (m->options->keeps_gathered)
         return enter->out.at[0];
     struct op *op = push_mark(m, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
-    ids_add(&op->in, enter->in.at[0]);
+    ids_add(&op->in, shard);
     return make_like(m, op, enter->out.at[0]);
+}
+
+/* Makes an activation's output again from its input, as it waited. Returns the output. */
+static int push_activation_again(struct maker *m, const struct op *activation)
+{
+    struct op *op = push(m, activation, PASS_BACKWARD_WEIGHT);
+    const struct op_value *values = m->out.operands->values;
+    op->bytes =
+        value_kept_bytes(&values[activation->in.at[0]]) + values[activation->out.at[0]].bytes;
+    ids_add(&op->in, activation->in.at[0]);
+    return make_like(m, op, activation->out.at[0]);
+}
+
+/* The copy of a product's input for the weight gradient, on this rank: the copy that was kept, or
+ * one that is made of the kept 16-bit input, or of the activation's output, made again. */
+static int push_copy(struct maker *m, const struct op *gemm, int copy)
+{
+    int at = ops_quantizer(m->forward, gemm->in.at[0]);
+    const struct op *quantize = at < 0 ? NULL : &m->forward->at[at];
+    if (!quantize || (gemm->saved.count > 0 && !ids_have(&gemm->saved, quantize->in.at[0])))
+        return copy;
+    const struct recipe *recipe = m->options->recipe;
+    int source = quantize->in.at[0];
+    double read_bytes = value_kept_bytes(&m->out.operands->values[source]);
+    if (gemm->saved.count == 0) {
+        source = push_activation_again(m, &m->forward->at[ops_maker(m->forward, source)]);
+        read_bytes = m->out.operands->values[source].bytes;
+    }
+    struct op *op = push(m, quantize, PASS_BACKWARD_WEIGHT);
+    op->bytes = recipe->reads * read_bytes + quantized_bytes(recipe) * op->m * op->n;
+    op->kernels = recipe->kernels;
+    ids_add(&op->in, source);
+    return make_like(m, op, quantize->out.at[0]);
 }
 
 /* Whether the op is the value's first reader, which the backward reaches last, after the gradients
@@ -293,7 +328,7 @@ static void push_leave(struct maker *m, const struct op *enter)
  * overlap with the weight gradient. */
 static void push_gemm(struct maker *m, const struct op *gemm)
 {
-    int gradient = gradient_of(m, gemm), input = gemm->in.at[0], kept = input;
+    int gradient = gradient_of(m, gemm), input = gemm->in.at[0], kept = NO_ID;
     bool learns = is_trained(m, gemm->weights.at[0]);
     const struct op *enter = enter_of(m, input);
     if (bias_of(m, gemm) != NO_ID && !sums_bias(m, gemm))
@@ -301,13 +336,13 @@ static void push_gemm(struct maker *m, const struct op *gemm)
     if (gemm->backward_bytes > 0)
         gradient = push_quantize(m, gemm, gradient);
     if (enter && learns)
-        kept = push_gather(m, enter);
+        kept = push_gather(m, enter, push_copy(m, gemm, enter->in.at[0]));
     if (m->is_learnt[input])
         push_input_gradient(m, gemm, gradient);
     if (enter && m->is_learnt[input] && is_first_reader(m, gemm, input))
         push_leave(m, enter);
     if (learns)
-        push_weight_gradient(m, gemm, gradient, kept);
+        push_weight_gradient(m, gemm, gradient, enter ? kept : push_copy(m, gemm, input));
 }
 
 /* Makes the op read the gradient of the forward op's output, and the values that the forward op
@@ -372,7 +407,7 @@ static void push_row_blocks(struct maker *m, const struct op *logits)
 {
     int input = logits->in.at[0];
     const struct op *enter = enter_of(m, input);
-    int kept = enter ? push_gather(m, enter) : input;
+    int kept = enter ? push_gather(m, enter, enter->in.at[0]) : input;
     struct op *again = push(m, logits, PASS_FORWARD);
     again->model_flops = 0;
     again->weights = logits->weights;

@@ -1,6 +1,17 @@
 /* The second half of a block: norm, two linear layers around the activation, the residual. */
 #include "models/layer_part.h"
 
+/* Keeps the input in the type that the options say. The forward writes it in that type, and the
+ * backward reads it so. */
+static void store_input(struct builder *b, struct op *op)
+{
+    int value = op->saved.at[op->saved.count - 1];
+    double written_bytes = store_as(b, value, b->options->stores.activations);
+    op->bytes += written_bytes;
+    if (written_bytes > 0)
+        op->backward_bytes -= b->ops.operands->values[value].bytes - written_bytes;
+}
+
 struct op *add_activation(struct builder *b, const char *name, double rows, double width)
 {
     double element_bytes = b->element_bytes;
@@ -14,6 +25,7 @@ struct op *add_activation(struct builder *b, const char *name, double rows, doub
     if (!is_fused(b, FUSION_BIAS_GELU))
         set_unfused(b, op, model_is_gated(b->model) ? UNFUSED_GATE : UNFUSED_ACTIVATION, values);
     keep_input(b, op);
+    store_input(b, op);
     return op;
 }
 

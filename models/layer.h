@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "models/op.h"
 #include "models/precision.h"
+#include "models/storage.h"
 #include "models/unfused.h"
 
 /* The sizes on one rank. layer_dims() gives the unsharded sizes. */
@@ -63,6 +64,7 @@ struct layer_options {
     const struct unfused_ops *unfused;
     enum dtype dtype;            /* type of activations and of GEMM inputs that are not quantised */
     const struct recipe *recipe; /* quantisation of a block's linear layers; NULL: none */
+    struct stores stores;        /* how values wait for the backward, with a recipe */
     int copies; /* quantised copies of a tensor that two products read: 1 (shared) or 2 (one each)
                  */
     bool keeps_gathered; /* products keep gathered inputs for the backward; else each rank keeps its

@@ -311,6 +311,16 @@ struct op *add_gemm(struct builder *b, const struct linear *linear)
     return op;
 }
 
+/* If the backward can quantise the op's input again, sets the region of that input. Selective
+ * recompute that drops the input then drops the copy too. */
+static void mark_repeatable(const struct builder *b, struct op *op)
+{
+    int maker = ops_maker(&b->ops, op->in.at[0]);
+    if (b->options->recipe->requantizes && b->options->stores.inputs != INPUT_QUANTIZED &&
+        maker >= 0)
+        op->source_region = b->ops.at[maker].region;
+}
+
 /* Quantises the next product's input. Weights are quantised once per step, outside the list. */
 void add_quantize(struct builder *b, const char *name, double rows, double width)
 {
@@ -321,6 +331,7 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
     op->bytes = quantize_traffic_bytes(recipe, b->options->copies, rows * width);
     op->kernels = recipe->kernels;
     b->ops.operands->values[b->value].bytes = quantized_bytes(recipe) * rows * width;
+    mark_repeatable(b, op);
 }
 
 /* Adds the gather of tokens that enter the tensor-parallel region. Sequence-sharded tokens are
@@ -392,9 +403,69 @@ static void add_adapter(struct builder *b, const struct linear *linear, int inpu
     op->kernels = 2;
 }
 
-/* The product keeps the copy of its input that is quantised along columns, for the weight gradient.
- * The gradient of a whole output is quantised by this op's backward; the gradient of partial sums
- * was quantised before it was gathered. */
+double store_as(struct builder *b, int value, enum storage storage)
+{
+    struct op_value *of = &b->ops.operands->values[value];
+    if (!b->options->recipe || storage == STORAGE_OWN)
+        return 0;
+    of->stored_bytes =
+        of->bytes / b->element_bytes * stored_bytes(storage, b->options->recipe, b->element_bytes);
+    return of->stored_bytes;
+}
+
+/* Whether the value is the output of an activation that the backward makes again. */
+static bool is_remade(const struct builder *b, int value)
+{
+    int maker = ops_maker(&b->ops, value);
+    return b->options->stores.remakes_activations && maker >= 0 &&
+           b->ops.at[maker].kind == OP_ACTIVATION && b->ops.at[maker].in.count == 1;
+}
+
+/* Whether a product keeps the value that `quantize` read instead of the copy that it made. Tensor
+ * ranks that keep gathered inputs keep the gathered copy. */
+static bool keeps_source(const struct builder *b, const struct op *product,
+                         const struct op *quantize)
+{
+    bool has_entered = quantize->out.at[0] != product->in.at[0];
+    bool is_gathered = has_entered && b->dims->norm_tokens < b->dims->tokens;
+    switch (b->options->stores.inputs) {
+    case INPUT_SHARED:
+        return ops_keep(&b->ops, quantize->in.at[0]) &&
+               !(is_gathered && b->options->keeps_gathered);
+    case INPUT_ORIGINAL:
+        return !is_gathered;
+    default:
+        return false;
+    }
+}
+
+/* Chooses what a quantised product keeps: the copy of its input that is quantised along columns,
+ * for the weight gradient; or the input before, or nothing, and then the backward makes that copy.
+ * Attention's output that waits in fewer bits is written by the op that quantises it. */
+static void choose_kept(struct builder *b, struct op *product)
+{
+    const struct recipe *recipe = b->options->recipe;
+    int at = ops_quantizer(&b->ops, product->in.at[0]);
+    struct op *quantize = at < 0 ? NULL : &b->ops.at[at];
+    if (!quantize || !recipe->requantizes)
+        return;
+    int source = quantize->in.at[0];
+    if (is_remade(b, source)) {
+        product->saved.count = 0;
+    } else if (keeps_source(b, product, quantize)) {
+        product->saved.count = 0;
+        ids_add(&product->saved, source);
+    } else {
+        return;
+    }
+    if (ops_readers(&b->ops, quantize->out.at[0]) == 1)
+        quantize->bytes -=
+            (b->options->copies - 1) * quantized_bytes(recipe) * quantize->m * quantize->n;
+}
+
+/* Usually the product keeps the copy of its input that is quantised along columns, for the weight
+ * gradient (choose_kept). The gradient of a whole output is quantised by this op's backward; the
+ * gradient of partial sums was quantised before it was gathered. */
 static void add_product(struct builder *b, const struct linear *linear)
 {
     const struct recipe *recipe = b->options->recipe;
@@ -404,6 +475,7 @@ static void add_product(struct builder *b, const struct linear *linear)
     op->dtype = recipe->products;
     op->bytes = op->batch * (quantized_bytes(recipe) * (op->m * op->k + op->k * op->n) +
                              b->element_bytes * op->m * op->n);
+    choose_kept(b, op);
     if (linear->split == SPLIT_COLUMNS)
         return;
     op->backward_bytes =

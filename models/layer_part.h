@@ -48,6 +48,9 @@ void keep_output(struct builder *b, struct op *op, enum value_form form, double 
  * kept. */
 void keep(struct builder *b, struct op *op, int value);
 void keep_input(struct builder *b, struct op *op); /* keeps the op's first input */
+/* Makes a 16-bit value wait for the backward in another type, if there is a recipe; returns the
+ * bytes that are written for this, or 0. */
+double store_as(struct builder *b, int value, enum storage storage);
 struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,
                              double columns);
 

@@ -98,6 +98,27 @@ int ops_maker(const struct ops *ops, int value)
     return i;
 }
 
+int ops_quantizer(const struct ops *ops, int value)
+{
+    int maker = ops_maker(ops, value);
+    if (maker >= 0 && ops->at[maker].kind == OP_TENSOR_ENTER)
+        maker = ops_maker(ops, ops->at[maker].in.at[0]);
+    return maker >= 0 && ops->at[maker].kind == OP_QUANTIZE ? maker : -1;
+}
+
+bool ops_keep(const struct ops *ops, int value)
+{
+    for (int i = 0; i < ops->count; i++)
+        if (ids_have(&ops->at[i].saved, value))
+            return true;
+    return false;
+}
+
+double value_kept_bytes(const struct op_value *value)
+{
+    return value->stored_bytes > 0 ? value->stored_bytes : value->bytes;
+}
+
 bool op_reads(const struct op *op, int value)
 {
     bool is_read = ids_have(&op->in, value);
@@ -136,7 +157,7 @@ double op_saved_bytes(const struct ops *forward, const struct op *op)
     for (int i = 0; i < op->saved.count; i++) {
         const struct op_value *value = &forward->operands->values[op->saved.at[i]];
         if (!value->is_live && op_keeps_last(forward, op, op->saved.at[i]))
-            bytes += value->bytes;
+            bytes += value_kept_bytes(value);
     }
     return bytes;
 }
@@ -157,7 +178,7 @@ double op_replayed_bytes(const struct ops *forward, const struct op *op)
     double bytes = op->region == REGION_ATTENTION_CORE ? op->kept_bytes : 0;
     for (int i = 0; i < op->saved.count; i++)
         if (op_remakes(forward, op, op->saved.at[i]))
-            bytes += forward->operands->values[op->saved.at[i]].bytes;
+            bytes += value_kept_bytes(&forward->operands->values[op->saved.at[i]]);
     return bytes;
 }
 

@@ -109,6 +109,7 @@ struct op {
     enum op_kind kind;
     enum op_pass pass;
     enum op_region region;
+    enum op_region source_region; /* quantisation that can be repeated: the region of its input */
     enum op_stream stream;
     enum dtype dtype;
     const char *name;    /* "qkv", "fc1" ...; static text shown to users */
@@ -164,7 +165,8 @@ enum value_form {
 };
 
 struct op_value {
-    double bytes; /* bytes on this rank */
+    double bytes;        /* bytes on this rank */
+    double stored_bytes; /* bytes while it waits for the backward; 0: as many as `bytes` */
     enum value_form form;
     bool is_live;     /* saved only while its microbatch is at the loss, so memory counts it once
                          instead of per microbatch */
@@ -241,11 +243,19 @@ void ids_add(struct ids *ids, int id);
 int operands_add_value(struct operands *operands, struct op_value value);
 int operands_add_weight(struct operands *operands, struct op_weight weight);
 
+/* Bytes that a kept value takes from forward to backward. */
+double value_kept_bytes(const struct op_value *value);
+
 /* Whether the op reads the value, as an operand or as a summand. */
 bool op_reads(const struct op *op, int value);
 
 /* Index of the op that makes a value; -1: the value is an input of the list. */
 int ops_maker(const struct ops *ops, int value);
+/* Index of the op that quantised a product's input, which may have entered the tensor-parallel
+ * region since; -1: it is not quantised. */
+int ops_quantizer(const struct ops *ops, int value);
+/* Whether an op keeps the value. */
+bool ops_keep(const struct ops *ops, int value);
 /* ops_next_reader: index of the first op after index `after` that reads a value; ops->count: none.
  * ops_readers: how many ops read it. */
 int ops_next_reader(const struct ops *ops, int value, int after);

@@ -30,6 +30,7 @@ static const struct recipe current = {
     .kernels = 3,
     .product_efficiency = 1,
     .keeps_weights = true,
+    .requantizes = true,
     .aligned_rows = 16,
 };
 /* One copy has a scale per row, the second copy a scale per column. */
@@ -39,6 +40,7 @@ static const struct recipe rowwise = {
     .reads = 2,
     .kernels = 2,
     .product_efficiency = 0.9,
+    .requantizes = true,
     .aligned_rows = 16,
 };
 static const struct recipe microscaled = {
@@ -50,6 +52,7 @@ static const struct recipe microscaled = {
     .product_efficiency = 1,
     .scales_in_products = true,
     .keeps_weights = true,
+    .requantizes = true,
     .aligned_rows = 32,
 };
 static const struct recipe blockwise = {
@@ -60,6 +63,7 @@ static const struct recipe blockwise = {
     .kernels = 2,
     .product_efficiency = 0.85,
     .keeps_weights = true,
+    .requantizes = true,
     .aligned_rows = 16,
 };
 /* One 8-bit scale per 16 values, and one fp32 scale per tensor, for which a first pass finds the
@@ -73,6 +77,7 @@ static const struct recipe nvfp4 = {
     .kernels = 3,
     .product_efficiency = 1,
     .scales_in_products = true,
+    .requantizes = true,
     .aligned_rows = 32,
 };
 

@@ -47,6 +47,8 @@ struct recipe {
                                   (sim/cost/generation.h) */
     int aligned_rows;          /* an expert's rows are padded to a multiple of this number */
     bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
+    bool requantizes;          /* quantising a value again later gives the same result; scales of
+                                  earlier steps move on in between */
 };
 
 struct precision_row {

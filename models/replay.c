@@ -44,12 +44,12 @@ static const struct part *part_with(enum op_region region, unsigned replays)
     return found;
 }
 
-static bool is_saved(const struct ops *forward, int value)
+/* The part that replays an op. Quantising what a part drops belongs to that part. */
+static const struct part *part_of_op(const struct op *op, unsigned replays)
 {
-    for (int i = 0; i < forward->count; i++)
-        if (ids_have(&forward->at[i].saved, value))
-            return true;
-    return false;
+    const struct part *part = part_with(op->region, replays);
+    const struct part *source = part_with(op->source_region, replays);
+    return !part && source && source->drops_output ? source : part;
 }
 
 /* Bytes of a part's inputs that no op keeps, so that they must be kept for the replay. For example,
@@ -61,8 +61,8 @@ static double inputs_bytes(const struct ops *forward, const struct op *op, unsig
     for (int i = 0; part && part->keeps_inputs && i < op->in.count; i++) {
         int maker = ops_maker(forward, op->in.at[i]);
         bool is_of_other = maker < 0 || (IN(forward->at[maker].region) & part->regions) == 0;
-        if (is_of_other && !is_saved(forward, op->in.at[i]))
-            bytes += forward->operands->values[op->in.at[i]].bytes;
+        if (is_of_other && !ops_keep(forward, op->in.at[i]))
+            bytes += value_kept_bytes(&forward->operands->values[op->in.at[i]]);
     }
     return bytes;
 }
@@ -71,7 +71,7 @@ static double inputs_bytes(const struct ops *forward, const struct op *op, unsig
 static bool is_freed(const struct ops *forward, const struct op *op, int value, unsigned replays)
 {
     int maker = ops_maker(forward, value);
-    const struct part *part = maker < 0 ? NULL : part_with(forward->at[maker].region, replays);
+    const struct part *part = maker < 0 ? NULL : part_of_op(&forward->at[maker], replays);
     return part && op_keeps_last(forward, op, value) &&
            (part->drops_output || (part->regions & IN(op->region)) != 0);
 }
@@ -82,7 +82,7 @@ static double parts_freed_bytes(const struct ops *forward, const struct op *op, 
     for (int i = 0; i < op->saved.count; i++) {
         int value = op->saved.at[i];
         if (is_freed(forward, op, value, replays))
-            bytes += forward->operands->values[value].bytes;
+            bytes += value_kept_bytes(&forward->operands->values[value]);
     }
     return bytes;
 }
@@ -117,7 +117,7 @@ static bool is_asked_for(const struct ops *forward, int i, const double *shares)
 {
     for (int k = 0; k < forward->at[i].out.count; k++) {
         int value = forward->at[i].out.at[k];
-        if (is_saved(forward, value))
+        if (ops_keep(forward, value))
             return true;
         for (int j = i + 1; j < forward->count; j++)
             if (shares[j] > 0 && op_reads(&forward->at[j], value))
@@ -145,7 +145,7 @@ static struct op part_of(const struct op *op, double share)
 static void keep_outputs(const struct ops *forward, const double *shares, double *kept_of)
 {
     for (int i = 0; i < forward->operands->num_values; i++)
-        kept_of[i] = is_saved(forward, i) && ops_maker(forward, i) < 0;
+        kept_of[i] = ops_keep(forward, i) && ops_maker(forward, i) < 0;
     for (int i = 0; i < forward->count; i++)
         for (int k = 0; k < forward->at[i].out.count; k++)
             kept_of[forward->at[i].out.at[k]] = 1 - shares[i];
@@ -155,7 +155,7 @@ static double kept_bytes(const struct ops *forward, const double *shares, const 
 {
     double bytes = 0;
     for (int i = 0; i < forward->operands->num_values; i++)
-        bytes += kept_of[i] * forward->operands->values[i].bytes;
+        bytes += kept_of[i] * value_kept_bytes(&forward->operands->values[i]);
     for (int i = 0; i < forward->count; i++)
         bytes += (1 - shares[i]) * forward->at[i].kept_bytes;
     return bytes;
@@ -195,7 +195,7 @@ static void keep_what_is_read(const struct ops *forward, const double *shares, d
     for (int i = 0; i < forward->operands->num_values; i++) {
         int maker = ops_maker(forward, i);
         bool is_made = maker >= 0 && shares[maker] > 0;
-        kept_of[i] = !is_made && (is_saved(forward, i) || is_read_again(forward, i, shares));
+        kept_of[i] = !is_made && (ops_keep(forward, i) || is_read_again(forward, i, shares));
     }
 }
 
@@ -287,7 +287,7 @@ struct replay ops_replay(const struct ops *forward, unsigned replays, bool in_pl
     for (int i = 0; i < forward->count; i++) {
         const struct op *op = &forward->at[i];
         double bytes = parts_freed_bytes(forward, op, replays) - inputs_bytes(forward, op, replays);
-        bool is_replayed = part_with(op->region, replays) != NULL;
+        bool is_replayed = part_of_op(op, replays) != NULL;
         shares[i] = is_replayed;
         replay.freed_bytes += bytes;
         replay.freed_of[is_replayed ? op->region : REGION_REST] += bytes;

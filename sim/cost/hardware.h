@@ -378,6 +378,10 @@ struct stack {
     bool launches_each_expert; /* the host launches the product of each expert by itself */
     bool sends_quantized;      /* with fewer than 16 bits, rows travel to their experts quantised */
     bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
+    /* with fewer than 16 bits, how values wait for the backward (models/storage.h): enum
+     * input_store, and enum storage of attention's output and of activations' inputs */
+    int input_store, attention_store, activation_store;
+    bool remakes_activations;
     bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
@@ -468,5 +472,8 @@ int cluster_node_share(const struct cluster *cluster, int num_gpus);
 /* The kernel that runs for attn=flash on this GPU: the stack's, or an older one if the GPU cannot
  * run that; ATTENTION_UNFUSED before Ampere. */
 enum attention_kernel stack_attention(const struct stack *stack, const struct gpu *gpu);
+
+/* The stack's way to keep values for the backward. */
+struct stores stack_stores(const struct stack *stack);
 
 #endif

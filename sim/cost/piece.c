@@ -263,10 +263,13 @@ static double element_bytes(const struct op *op)
     return fmax(dtype_bytes(op->dtype), 2); /* gradients of quantised products have 16 bits */
 }
 
-/* Bytes of a weight gradient's second operand: the gradient of its op's output. */
-static double output_gradient_bytes(const struct op *weight_gradient)
+/* Bytes of a weight gradient's second operand: the gradient of its op's output. A quantised product
+ * reads a quantised gradient. */
+static double output_gradient_bytes(const struct timer *timer, const struct op *weight_gradient)
 {
     const struct op *op = weight_gradient;
+    if (op->kind == OP_GEMM && dtype_is_quantized(op->dtype))
+        return op->batch * op->k * op->m * quantized_bytes(timer->recipe);
     if (op->kind == OP_GEMM)
         return op->batch * op->k * op->m * element_bytes(op);
     return op->kind == OP_EMBEDDING ? op->m * op->n * element_bytes(op) : 0;
@@ -295,10 +298,10 @@ static double waiting_bytes(const struct timer *timer, const struct local_ops *l
     for (int i = 0; i < operands->num_values; i++)
         if (is_saved[i] && !operands->values[i].is_live &&
             (keeps_all || is_read_by_weight_half(&local->backward, i)))
-            bytes += operands->values[i].bytes;
+            bytes += value_kept_bytes(&operands->values[i]);
     for (int i = 0; i < local->backward.count; i++)
         if (is_weight_half(&local->backward.at[i]))
-            bytes += output_gradient_bytes(&local->backward.at[i]);
+            bytes += output_gradient_bytes(timer, &local->backward.at[i]);
     return bytes;
 }
 
@@ -327,7 +330,7 @@ static void begin_lives(struct lives *lives, const struct local_ops *local)
     for (int i = 0; i < local->forward.count; i++)
         for (int j = 0; j < local->forward.at[i].saved.count; j++) {
             int value = local->forward.at[i].saved.at[j];
-            lives->bytes[value] = values[value].is_live ? 0 : values[value].bytes;
+            lives->bytes[value] = values[value].is_live ? 0 : value_kept_bytes(&values[value]);
         }
     if (backward->input != NO_ID)
         lives->bytes[backward->input] = values[backward->input].bytes;
@@ -647,6 +650,7 @@ static struct layer_options options_of(const struct piece_question *question,
         .logits_rows = logits_rows(question->splits, &system->stack),
         .dtype = precision_value_dtype(precision),
         .recipe = recipe,
+        .stores = stack_stores(&system->stack),
         .copies = recipe ? quantized_copies(&system->gpu, recipe) : 0,
         .gradient_bytes = dtype_bytes((enum dtype)question->gradient_dtype),
     };

@@ -57,6 +57,22 @@ const struct field stack_fields[] = {
       .doc = "With fewer than 16 bits, rows of experts are copied to blocks of aligned length before "
              "the experts' products and back after them, unless they arrive so; no: they are sorted "
              "into such blocks without a copy." },
+    { .name = "input_store", .kind = FIELD_NAME, AT(input_store), .names = input_store_names,
+      .fallback = "quantized",
+      .doc = "With fewer than 16 bits, what a product keeps of its input for its weight gradient: "
+             "quantized: the quantised copy; shared: the 16-bit input where another op keeps it "
+             "anyway or selective recompute makes it again; original: always the 16-bit input." },
+    { .name = "attention_store", .kind = FIELD_NAME, AT(attention_store), .names = storage_names,
+      .fallback = "own",
+      .doc = "With fewer than 16 bits, the type in which attention's output waits for the backward: "
+             "own: 16 bits; quantized: the recipe's; e5m6: 12 bits and the recipe's scales." },
+    { .name = "activation_store", .kind = FIELD_NAME, AT(activation_store), .names = storage_names,
+      .fallback = "own",
+      .doc = "The type in which the inputs of activations wait, with the same words." },
+    { .name = "remakes_activations", .kind = FIELD_BOOL, AT(remakes_activations),
+      .fallback = "false",
+      .doc = "With fewer than 16 bits, a product behind an activation keeps no input: the backward "
+             "makes the activation's output again." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
       .fallback = "cuda",
       .doc = "cuda: CUDA and NCCL, which allocate workspaces and buffers; host: the executor's "
@@ -315,4 +331,12 @@ enum attention_kernel stack_attention(const struct stack *stack, const struct gp
     enum attention_kernel wanted = (enum attention_kernel)stack->attention;
     enum attention_kernel newest = generations[gpu->arch].attention;
     return wanted < newest ? wanted : newest;
+}
+
+struct stores stack_stores(const struct stack *stack)
+{
+    return (struct stores){ .inputs = (enum input_store)stack->input_store,
+                            .attention = (enum storage)stack->attention_store,
+                            .activations = (enum storage)stack->activation_store,
+                            .remakes_activations = stack->remakes_activations };
 }

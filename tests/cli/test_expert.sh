@@ -47,6 +47,21 @@ done
 run 0 "${llama[@]}" --stack llama3 --compare "$paper" --fix "tp8 pp16" --top 1
 shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
 
+# --- DeepSeek-V3 on its 2,048 H800 --------------------------------------------------------------
+
+# arXiv 2412.19437, sections 3.2 and 3.3: 16 stages with DualPipe, 64 ranks of experts, ZeRO-1; norms and
+# up-projections recomputed. It fits the software that ran it, and is ranked among the plans of its degrees, with
+# the parts of the step that differ.
+paper="pp16 ep64 mb1 schedule=dualpipe zero1 overlap=ep recompute=selective:mla_up_proj+layernorm stages=Et*3|(t*4|)*14ttmL"
+deepseek=(--gpus 2048 --model deepseek-v3 --cluster h800-8 --precision fp8-block --optimizer adam-bf16)
+run 0 simulate "${deepseek[@]}" --stack hai-llm --layout "$paper" --json
+shows '"fits": true'
+run 0 simulate "${deepseek[@]}" --layout "$paper" --json
+shows '"fits": false'
+run 0 "${deepseek[@]}" --stack hai-llm --compare "$paper" --fix "tp1 cp1 pp16 ep64" --top 1
+shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
+shows '^    compute .*EP exposed .*PP bubble .*memory .* GiB$'
+
 # --- selective recompute of a stack -------------------------------------------------------------
 
 titan=(--gpus 32 --model llama3-8b --seq 8192 --gbs 64 --stack torchtitan --fix "cp1 pp1 mb2" --oom-risk 0.5 --top 8 --json)
