@@ -131,6 +131,7 @@ static bool read_chunks(const struct megatron_args *from, struct job *job, struc
         bool is_whole = plan->pp > 0 && stages.num_chunks >= plan->pp;
         plan->vpp = is_whole ? placement_rounds_of(stages.num_chunks, plan->pp) : 1;
         job_set_chunks(job, stages.layers, stages.num_chunks);
+        plan->mtp_place = stages.mtp > 0 && stages.mtp_chunk < stages.num_chunks - 1;
         return true;
     }
     plan->vpp = megatron_vpp(from);

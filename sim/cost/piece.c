@@ -2,6 +2,7 @@
 #include "sim/cost/piece.h"
 
 #include "models/blocks.h"
+#include "models/trained.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
@@ -747,37 +748,46 @@ static struct piece_cost block_cost(const struct timer *timer, block_lists *list
     return with_times(fullest, &cost);
 }
 
-static struct list_cost both_lists(const struct list_cost *a, const struct list_cost *b)
+/* The cost of embedding or head of a module that predicts a later token. They use the model's
+ * tables. */
+static struct piece_cost later_end(const struct piece_cost *of)
 {
-    return (struct list_cost){
-        .total_s = a->total_s + b->total_s,
-        .compute_s = a->compute_s + b->compute_s,
-        .comm_s = a->comm_s + b->comm_s,
-        .context_s = a->context_s + b->context_s,
-        .expert_s = a->expert_s + b->expert_s,
-        .attention_s = a->attention_s + b->attention_s,
-        .kernels = a->kernels + b->kernels,
-        .flops = a->flops + b->flops,
-    };
+    return (struct piece_cost){ .forward = of->forward,
+                                .backward = of->backward,
+                                .weight = of->weight,
+                                .saved_bytes = of->saved_bytes,
+                                .waiting_bytes = of->waiting_bytes,
+                                .input_bytes = of->input_bytes };
 }
 
-/* The cost of the embedding and the head of a module that predicts a later token. They use the
- * model's tables and a norm of their own. */
-static struct piece_cost later_ends(const struct pieces *pieces, const struct weights *of_head)
+/* The stage of modules apart from the head holds a copy of the embedding's table, of which each
+ * module counts an equal part. */
+static struct piece_cost later_embedding(const struct pieces *pieces, const struct model *model,
+                                         const struct weights *of_embedding, bool has_table)
 {
-    const struct piece_cost *embedding = &pieces->at[PIECE_EMBEDDING];
+    struct piece_cost cost = later_end(&pieces->at[PIECE_EMBEDDING]);
+    double part = 1.0 / model->mtp;
+    if (!has_table)
+        return cost;
+    cost.parameters = part * pieces->logits / pieces->tokens * model->hidden;
+    cost.trained.all = model_trains_table(model) ? cost.parameters : 0;
+    for (int i = 0; i < of_embedding->count; i++)
+        if (of_embedding->at[i].of->is_vocabulary && !of_embedding->at[i].of->is_frozen) {
+            const struct weight *table = &of_embedding->at[i];
+            cost.tensors[cost.num_tensors++] =
+                (struct exchange_tensor){ (double)table->rows, (double)table->columns, part };
+            cost.host_tensors += part;
+        }
+    return cost;
+}
+
+/* A module's head has a norm of its own. */
+static struct piece_cost later_head(const struct pieces *pieces, const struct weights *of_head)
+{
     const struct piece_cost *head = &pieces->at[PIECE_HEAD];
-    double own = (double)of_head->elements;
-    struct piece_cost cost = {
-        .forward = both_lists(&embedding->forward, &head->forward),
-        .backward = both_lists(&embedding->backward, &head->backward),
-        .weight = both_lists(&embedding->weight, &head->weight),
-        .saved_bytes = embedding->saved_bytes + head->saved_bytes,
-        .waiting_bytes = embedding->waiting_bytes + head->waiting_bytes,
-        .input_bytes = head->input_bytes,
-        .parameters = own,
-        .trained = { fmin(own, head->trained.all), 0 },
-    };
+    struct piece_cost cost = later_end(head);
+    cost.parameters = (double)of_head->elements;
+    cost.trained.all = fmin(cost.parameters, head->trained.all);
     add_tensors(&cost, of_head, false, 0);
     return cost;
 }
@@ -823,7 +833,9 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
         struct model of = model_of_later(model);
         pieces.at[PIECE_LATER] =
             block_cost(&timer, local_later, &of, &options, overlap, input_bytes, arena);
-        pieces.at[PIECE_LATER_ENDS] = later_ends(&pieces, &of_head);
+        pieces.at[PIECE_LATER_EMBEDDING] =
+            later_embedding(&pieces, model, &of_embedding, share.mtp_apart);
+        pieces.at[PIECE_LATER_HEAD] = later_head(&pieces, &of_head);
     }
     arena_reset(arena, mark);
     return pieces;

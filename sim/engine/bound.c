@@ -165,7 +165,8 @@ static double least_passes_s(const struct evaluation *w)
         sum_s += counts[kind] * least_piece_s(w, kind);
     if (w->model->mtp > 0)
         sum_s +=
-            w->model->mtp * (least_piece_s(w, PIECE_LATER) + least_piece_s(w, PIECE_LATER_ENDS));
+            w->model->mtp * (least_piece_s(w, PIECE_LATER) + least_piece_s(w, PIECE_LATER_HEAD) +
+                             least_piece_s(w, PIECE_LATER_EMBEDDING));
     return sum_s;
 }
 

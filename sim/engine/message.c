@@ -2,13 +2,14 @@
 
 #include "sim/cost/network.h"
 
-/* Time of a message. It is a whole activation, or each tensor rank sends its share and the
- * receivers gather the shares within their node. */
-static double message_s(const struct evaluation *w, const struct rank_group *stages, bool crosses)
+/* Time of a message of `rows` rows for each token. It is a whole activation, or each tensor rank
+ * sends its share and the receivers gather the shares within their node. */
+static double message_s(const struct evaluation *w, const struct rank_group *stages, bool crosses,
+                        double rows)
 {
     const struct plan *plan = w->plan;
     double element_bytes = precision_bytes(plan->precision);
-    double bytes = element_bytes * w->pieces->tokens * w->model->hidden;
+    double bytes = rows * element_bytes * w->pieces->tokens * w->model->hidden;
     struct comm_group pair = network_pair(w->system, stages, crosses);
     if (plan->sp)
         return point_to_point_s(&pair, bytes / plan->tp);
@@ -19,7 +20,23 @@ static double message_s(const struct evaluation *w, const struct rank_group *sta
            collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
 }
 
-/* There are at most two kinds of boundaries, inside a node and across nodes; each is timed once. */
+/* Modules for later tokens that are apart from the head send it their own rows behind the blocks'
+ * (Megatron Core, gpt_model.py). With several chunks per stage all messages over that boundary
+ * count with that size. */
+static void widen_last_boundary(const struct evaluation *w, const struct rank_group *stages,
+                                struct boundary *boundaries)
+{
+    struct placement placement = plan_placement(w->plan);
+    int last = w->plan->mtp_place == MTP_BESIDE
+                   ? NO_BOUNDARY
+                   : placement_boundary(placement, plan_later_chunk(w->plan));
+    if (last != NO_BOUNDARY)
+        boundaries[last].message_s = message_s(
+            w, stages, network_boundary_crosses(w->system, stages, last), 1.0 + w->model->mtp);
+}
+
+/* There are at most two kinds of boundaries, inside a node and across nodes; each is timed once;
+ * a boundary with larger messages is timed apart. */
 void fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };
@@ -28,9 +45,10 @@ void fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
     for (int stage = 0; w->plan->pp > 1 && stage < w->plan->pp; stage++) {
         bool crosses = network_boundary_crosses(w->system, &stages, stage);
         if (sorts[crosses].message_s < 0)
-            sorts[crosses].message_s = message_s(w, &stages, crosses);
+            sorts[crosses].message_s = message_s(w, &stages, crosses, 1);
         boundaries[stage] = sorts[crosses];
     }
+    widen_last_boundary(w, &stages, boundaries);
 }
 
 double evaluation_lag_s(const struct evaluation *w, int stage)

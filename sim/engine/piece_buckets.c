@@ -34,7 +34,7 @@ static struct backward_pieces backward_pieces_of(const struct evaluation *w)
  * becomes the number of layers before the piece. */
 static int piece_at(const struct evaluation *w, const struct backward_pieces *of, int i, int *layer)
 {
-    static const int ends[] = { PIECE_HEAD, PIECE_LATER_ENDS, PIECE_LATER };
+    static const int ends[] = { PIECE_HEAD, PIECE_LATER_HEAD, PIECE_LATER, PIECE_LATER_EMBEDDING };
     *layer = of->held.layers;
     for (int e = 0; e < LENGTH(ends); i -= of->held.count[ends[e++]])
         if (i < of->held.count[ends[e]])

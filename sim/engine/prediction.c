@@ -132,7 +132,8 @@ static double executed_flops(const struct evaluation *w)
     const struct piece_cost *later = &pieces->at[PIECE_LATER];
     bool recomputes_later = plan_recomputes_later(w->plan);
     double flops = piece_flops(&pieces->at[PIECE_HEAD]);
-    flops += w->model->mtp * piece_flops(&pieces->at[PIECE_LATER_ENDS]);
+    flops += w->model->mtp * (piece_flops(&pieces->at[PIECE_LATER_HEAD]) +
+                              piece_flops(&pieces->at[PIECE_LATER_EMBEDDING]));
     flops += layers_flops(w->plan, later, w->model->mtp, recomputes_later ? w->model->mtp : 0);
     double of_chunk = 0;
     for (int chunk = 0, chunks = plan_chunks(w->plan); chunk < chunks; chunk++) {

@@ -87,15 +87,27 @@ static double after_chunks_s(const struct evaluation *w, double reduce_s, double
                               chunk_window_s(w, stage, true), buckets);
 }
 
-/* Time to all-reduce tied embeddings: the stages of the first and the last chunk add up their
- * gradients of the table. They also do so if modules on the last stage embed later tokens. */
+/* Whether the stage holds the table of embeddings while another one does too: the stages of tied
+ * embedding and head, and that of modules that embed later tokens. */
+static bool shares_table(const struct evaluation *w, int stage)
+{
+    const struct plan *plan = w->plan;
+    struct placement placement = plan_placement(plan);
+    bool has_copies =
+        (w->model->tied && !placement_ends_meet(placement)) ||
+        (w->model->mtp > 0 && plan_later_stage(plan) != placement_embedding_stage(placement));
+    return has_copies && (stage == placement_embedding_stage(placement) ||
+                          (w->model->tied && stage == placement_head_stage(placement)) ||
+                          (w->model->mtp > 0 && stage == plan_later_stage(plan)));
+}
+
+/* Time to all-reduce the gradients of tables that several stages hold. */
 static double tied_reduce_s(const struct evaluation *w, int stage)
 {
     const struct plan *plan = w->plan;
     struct placement placement = plan_placement(plan);
-    if (!(w->model->tied || w->model->mtp > 0) || !model_trains_table(w->model) ||
-        !w->system->stack.pipeline.tied_reduce || placement_ends_meet(placement) ||
-        !placement_is_end_stage(placement, stage))
+    if (!shares_table(w, stage) || !model_trains_table(w->model) ||
+        !w->system->stack.pipeline.tied_reduce)
         return 0;
     struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
     int boundary = placement_last_boundary(placement);

@@ -197,7 +197,8 @@ static struct between_halves between_halves(const struct memory_input *in, int c
     double whole_bytes = layers_saved_bytes(in, &held);
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         waiting_bytes += held.count[kind] * pieces->at[kind].waiting_bytes;
-    static const int ends[] = { PIECE_EMBEDDING, PIECE_HEAD, PIECE_LATER_ENDS };
+    static const int ends[] = { PIECE_EMBEDDING, PIECE_HEAD, PIECE_LATER_EMBEDDING,
+                                PIECE_LATER_HEAD };
     for (size_t i = 0; i < LENGTH(ends); i++) {
         whole_bytes += held.count[ends[i]] * pieces->at[ends[i]].saved_bytes;
         waiting_bytes += held.count[ends[i]] * pieces->at[ends[i]].waiting_bytes;
@@ -305,15 +306,34 @@ static double logits_bytes(const struct memory_input *in, int held)
            fmax(at_loss_bytes, backward_bytes);
 }
 
-/* Bytes that all modules for later tokens keep. */
+/* Bytes that all modules for later tokens keep, without their heads. */
 static double laters_kept_bytes(const struct memory_input *in)
 {
     if (in->model->mtp == 0)
         return 0;
-    return in->model->mtp * (later_kept_bytes(in) + in->pieces->at[PIECE_LATER_ENDS].saved_bytes);
+    return in->model->mtp *
+           (later_kept_bytes(in) + in->pieces->at[PIECE_LATER_EMBEDDING].saved_bytes);
 }
 
-/* Adds the embedding, in its stage's first chunk, and the head, in its stage's last chunk. */
+/* Bytes that the model's head and the modules' heads keep. */
+static double heads_kept_bytes(const struct memory_input *in)
+{
+    return in->pieces->at[PIECE_HEAD].saved_bytes +
+           in->model->mtp * in->pieces->at[PIECE_LATER_HEAD].saved_bytes;
+}
+
+static bool has_heads(const struct memory_input *in, int stage)
+{
+    return stage == placement_head_stage(plan_placement(in->plan));
+}
+
+static bool has_laters(const struct memory_input *in, int stage)
+{
+    return in->model->mtp > 0 && stage == plan_later_stage(in->plan);
+}
+
+/* Adds the embedding, in its stage's first chunk, and head and modules for later tokens, each in
+ * its stage's last chunk. */
 static void add_ends(struct stage_memory *memory, const struct memory_input *in,
                      const struct schedule_shape *shape, int stage)
 {
@@ -321,10 +341,11 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
     if (stage == placement_embedding_stage(placement))
         memory->activations_bytes += chunk_most_in_flight(in->generator, shape, stage, 0) *
                                      in->pieces->at[PIECE_EMBEDDING].saved_bytes;
-    if (stage == placement_head_stage(placement)) {
-        int held = chunk_most_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
-        memory->activations_bytes +=
-            held * (in->pieces->at[PIECE_HEAD].saved_bytes + laters_kept_bytes(in));
+    int held = chunk_most_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
+    if (has_laters(in, stage))
+        memory->activations_bytes += held * laters_kept_bytes(in);
+    if (has_heads(in, stage)) {
+        memory->activations_bytes += held * heads_kept_bytes(in);
         memory->logits_bytes = logits_bytes(in, held);
     }
 }
@@ -342,19 +363,18 @@ static double backward_bytes(const struct memory_input *in)
     return most_bytes;
 }
 
-/* backward_bytes for the backward of a module that predicts a later token. The heads have run
- * backward before it, so the values that they kept are subtracted. The gradient from the model's
- * own head to the blocks exists and is added. If the module is recomputed in full, all its saved
- * values exist again, and so do the input and the output of its last norm. */
-static double later_backward_bytes(const struct memory_input *in)
+/* backward_bytes for the backward of a module that predicts a later token. Heads on the same stage
+ * have run backward before it, so the values that they kept are subtracted. The gradient from the
+ * model's own head to the blocks exists and is added. If the module is recomputed in full, all its
+ * saved values exist again, and so do the input and the output of its last norm. */
+static double later_backward_bytes(const struct memory_input *in, int stage)
 {
     const struct piece_cost *later = &in->pieces->at[PIECE_LATER];
     bool is_selective = in->plan->recompute == RECOMPUTE_SELECTIVE;
     double back = later->input_bytes;
     if (plan_recomputes_later(in->plan))
         back += later->saved_bytes - later_kept_bytes(in) + 2 * later->input_bytes;
-    double gone = in->pieces->at[PIECE_HEAD].saved_bytes +
-                  in->model->mtp * in->pieces->at[PIECE_LATER_ENDS].saved_bytes;
+    double gone = has_heads(in, stage) ? heads_kept_bytes(in) : 0;
     return back + (is_selective ? later->replayed_moment_bytes : later->moment_bytes) - gone;
 }
 
@@ -369,12 +389,12 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     if (generator_splits(in->generator))
         correct_for_waiting(memory, in, stage);
     memory->recompute_bytes += counts_passes(in) ? pass_working_bytes(in) : backward_bytes(in);
-    if (stage == placement_head_stage(plan_placement(in->plan)) && !counts_passes(in))
-        memory->recompute_bytes =
-            fmax(0, memory->recompute_bytes - in->pieces->at[PIECE_HEAD].saved_bytes -
-                        laters_kept_bytes(in));
-    if (stage == placement_head_stage(plan_placement(in->plan)) && in->model->mtp > 0)
-        memory->recompute_bytes = fmax(memory->recompute_bytes, later_backward_bytes(in));
+    double gone = (has_heads(in, stage) ? heads_kept_bytes(in) : 0) +
+                  (has_laters(in, stage) ? laters_kept_bytes(in) : 0);
+    if (gone > 0 && !counts_passes(in))
+        memory->recompute_bytes = fmax(0, memory->recompute_bytes - gone);
+    if (has_laters(in, stage))
+        memory->recompute_bytes = fmax(memory->recompute_bytes, later_backward_bytes(in, stage));
 }
 
 /* Bytes of the pass that holds the most; 0 for ANY_INTERVAL, for which no pass exists. */

@@ -155,6 +155,9 @@ double mean_state_bytes(const struct memory_input *in)
     struct state_bytes state = plan_state_bytes(in->plan, in->model);
     struct holding held = model_holding(in->plan, in->model);
     struct held_matrices none = { 0 };
+    if (in->plan->mtp_place ==
+        MTP_APART) /* elsewhere these modules may have no table of their own */
+        held.count[PIECE_LATER_EMBEDDING] = 0;
     double owned = owned_parameters(in->plan, held_trained(&held, in->pieces), &none);
     state.optimizer = fmin(state.optimizer, state.matrix_optimizer);
     add_weights_and_gradients(&all, in, &held, &state);

@@ -27,13 +27,21 @@ bool plan_recomputes_later(const struct plan *plan)
     return plan->recompute == RECOMPUTE_FULL || plan->recompute == RECOMPUTE_EVERY;
 }
 
+/* Whether the chunk has the modules that predict later tokens. */
+static bool has_later(const struct plan *plan, struct placement placement, int chunk)
+{
+    return plan->mtp_place == MTP_BESIDE ? placement_has_head(placement, chunk)
+                                         : chunk == plan_later_chunk(plan);
+}
+
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk)
 {
     struct placement placement = plan_placement(plan);
-    int later = placement_has_head(placement, chunk) ? model->mtp : 0;
+    int later = has_later(plan, placement, chunk) ? model->mtp : 0;
     struct holding held = {
         .count[PIECE_LATER] = later,
-        .count[PIECE_LATER_ENDS] = later,
+        .count[PIECE_LATER_EMBEDDING] = later,
+        .count[PIECE_LATER_HEAD] = placement_has_head(placement, chunk) ? model->mtp : 0,
         .count[PIECE_EMBEDDING] = placement_has_embedding(placement, chunk),
         .count[PIECE_HEAD] = placement_has_head(placement, chunk),
         .layers = plan_chunk_layers(plan, model, chunk),
@@ -104,8 +112,9 @@ struct holding stage_holding(const struct plan *plan, const struct model *model,
     }
     if (is_one_kind) {
         held.count[PIECE_HEAD] = stage == placement_head_stage(placement);
-        held.count[PIECE_LATER] = held.count[PIECE_HEAD] * model->mtp;
-        held.count[PIECE_LATER_ENDS] = held.count[PIECE_LATER];
+        held.count[PIECE_LATER_HEAD] = held.count[PIECE_HEAD] * model->mtp;
+        held.count[PIECE_LATER] = stage == plan_later_stage(plan) ? model->mtp : 0;
+        held.count[PIECE_LATER_EMBEDDING] = held.count[PIECE_LATER];
     }
     return held;
 }
@@ -159,8 +168,7 @@ static bool are_alike(const struct plan *plan, const struct model *model, int a,
 
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk)
 {
-    struct placement placement = plan_placement(plan);
-    if (placement_has_end(placement, chunk) || placement_has_end(placement, chunk - 1))
+    if (plan_has_end(plan, chunk) || plan_has_end(plan, chunk - 1))
         return false;
     if (are_all_alike(plan, model))
         return true;
@@ -172,6 +180,9 @@ bool stage_is_as_before(const struct plan *plan, const struct model *model, int 
     struct placement placement = plan_placement(plan);
     if (stage == 0 || placement_is_end_stage(placement, stage) ||
         placement_is_end_stage(placement, stage - 1))
+        return false;
+    if (plan->mtp_place == MTP_APART &&
+        (stage == plan_later_stage(plan) || stage - 1 == plan_later_stage(plan)))
         return false;
     if (are_all_alike(plan, model))
         return true;

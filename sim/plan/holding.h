@@ -8,9 +8,16 @@
 #include "sim/plan/plan.h"
 
 /* The pieces of a chunk: blocks by kind, the embedding, the head, and modules that predict later
- * tokens (multi-token prediction). PIECE_LATER counts the modules' blocks and PIECE_LATER_ENDS
- * their embeddings and heads. */
-enum { PIECE_EMBEDDING = MAX_BLOCK_KINDS, PIECE_HEAD, PIECE_LATER, PIECE_LATER_ENDS, NUM_PIECES };
+ * tokens (multi-token prediction). PIECE_LATER counts the modules' blocks, the last two their
+ * embeddings, in the same chunk, and their heads, in the head's chunk. */
+enum {
+    PIECE_EMBEDDING = MAX_BLOCK_KINDS,
+    PIECE_HEAD,
+    PIECE_LATER,
+    PIECE_LATER_EMBEDDING,
+    PIECE_LATER_HEAD,
+    NUM_PIECES
+};
 
 struct holding {
     int count[NUM_PIECES];           /* number of each piece: layers per kind, the embedding ... */

@@ -15,7 +15,8 @@ struct rank_share rank_share_of(const struct plan *plan)
                                 .sp = plan->sp,
                                 .context_comm = plan->context_comm,
                                 .capacity = plan->capacity,
-                                .ends_meet = placement_ends_meet(plan_placement(plan)) };
+                                .ends_meet = placement_ends_meet(plan_placement(plan)),
+                                .mtp_apart = plan->mtp_place == MTP_APART };
     for (int i = 0; i < num_axes; i++)
         if (axes[i]->shard || axes[i]->lower)
             share.degree[i] = plan->degree[i];
@@ -290,7 +291,7 @@ double local_head_parameters(struct rank_share share, const struct model *model)
 {
     struct model of_rank = model_of_rank(share, model);
     of_rank.tied = model->tied && share.ends_meet;
-    bool has_table = model->mtp > 0 && !model->tied && !share.ends_meet;
+    bool has_table = model->mtp > 0 && !model->tied && !share.ends_meet && !share.mtp_apart;
     double table = has_table ? (double)of_rank.vocab * of_rank.hidden : 0;
     return model_head_parameters(&of_rank) + table;
 }

@@ -32,17 +32,41 @@ static bool chunks_are_even(const struct plan_case *of, struct err *err)
                    plan->vpp);
 }
 
-/* Whether the chunk also holds the embedding or the head; it may then have no layers. */
+/* Whether the chunk also holds the embedding, the head or modules for later tokens; it may then
+ * have no layers. */
 static bool has_more_than_layers(const struct plan *plan, int chunk)
 {
-    return plan_chunks(plan) > 1 && placement_has_end(plan_placement(plan), chunk);
+    return plan_chunks(plan) > 1 && plan_has_end(plan, chunk);
+}
+
+/* Modules apart from the head need a chunk of their own behind them, and another rank than the
+ * embedding's (Megatron Core, docs of multi-token prediction). */
+static bool places_modules(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (plan->mtp_place == MTP_BESIDE)
+        return true;
+    if (of->model->mtp == 0)
+        return err_set(err, ERR_INFEASIBLE, "mtp",
+                       "the model has no modules that predict later tokens");
+    if (!plan->chunk_layers || plan->chunk_layers[plan_chunks(plan) - 1] > 0)
+        return err_set(
+            err, ERR_INFEASIBLE, "mtp",
+            "modules apart from the head need a last chunk without layers, which stages= "
+            "gives; found %d",
+            plan_chunk_layers(plan, of->model, plan_chunks(plan) - 1));
+    struct placement placement = plan_placement(plan);
+    return placement_stage(placement, plan_later_chunk(plan)) !=
+               placement_embedding_stage(placement) ||
+           err_set(err, ERR_INFEASIBLE, "mtp",
+                   "modules apart from the head cannot be on the embedding's stage, 0");
 }
 
 static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     if (!plan->chunk_layers)
-        return chunks_are_even(of, err);
+        return chunks_are_even(of, err) && places_modules(of, err);
     if (plan->num_chunk_layers != plan_chunks(plan))
         return err_set(err, ERR_INFEASIBLE, "stages",
                        "stages= lists %d chunks, but pp %d x vpp %d is %d", plan->num_chunk_layers,
@@ -59,10 +83,11 @@ static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *er
     if (sum != of->model->layers)
         return err_set(err, ERR_INFEASIBLE, "stages", "stages= sums to %lld of %d layers",
                        (long long)sum, of->model->layers);
-    return plan->stage_modules == 0 || plan->stage_modules == of->model->mtp ||
-           err_set(err, ERR_INFEASIBLE, "stages",
-                   "stages= has %d modules that predict later tokens, but the model has %d",
-                   plan->stage_modules, of->model->mtp);
+    if (plan->stage_modules > 0 && plan->stage_modules != of->model->mtp)
+        return err_set(err, ERR_INFEASIBLE, "stages",
+                       "stages= has %d modules that predict later tokens, but the model has %d",
+                       plan->stage_modules, of->model->mtp);
+    return places_modules(of, err);
 }
 
 /* Messages between stages carry one value, but stages of a decoder also need the encoder's output.

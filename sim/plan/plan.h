@@ -68,6 +68,9 @@ enum plan_overlap {
  * once a step; parameters stay gathered and gradients whole in between. PASS: parameters are
  * gathered for each pass. GRADIENT: gradients are also reduced after each backward. */
 enum reshard_rule { RESHARD_EACH_STEP, RESHARD_EACH_PASS, RESHARD_EACH_GRADIENT };
+/* Where modules that predict later tokens are: in the head's chunk, or in the chunk before it; the
+ * head's chunk then has no blocks (Megatron Core's layouts "...tmL" and "...tm|L"). */
+enum mtp_place { MTP_BESIDE, MTP_APART };
 enum offload { OFFLOAD_OPTIMIZER, OFFLOAD_ACTIVATIONS, NUM_OFFLOADS };
 
 /* Names of each enum's values, indexed by the enum and NULL-terminated. */
@@ -113,8 +116,9 @@ struct plan {
     /* stages=: layers of each chunk; NULL: all chunks have the same number */
     const int *chunk_layers;
     int num_chunk_layers;
-    /* number of modules for later tokens that stages= places beside the head; 0: it gives no
-     * number. plan_write omits them, as they are always beside the head */
+    int mtp_place; /* enum mtp_place */
+    /* number of modules for later tokens that stages= names; 0: it gives no number. plan_write
+     * omits it */
     int stage_modules;
     int attention;    /* enum plan_attention */
     int context_comm; /* enum context_comm: how context ranks share keys */
@@ -161,6 +165,21 @@ void plan_set_even(struct plan *plan); /* gives every chunk the same number of l
 static inline struct placement plan_placement(const struct plan *plan)
 {
     return (struct placement){ plan->pp, plan->vpp, plan->placement };
+}
+/* The chunk with the modules that predict later tokens. */
+static inline int plan_later_chunk(const struct plan *plan)
+{
+    return plan_chunks(plan) - 1 - (plan->mtp_place == MTP_APART);
+}
+static inline int plan_later_stage(const struct plan *plan)
+{
+    return placement_stage(plan_placement(plan), plan_later_chunk(plan));
+}
+/* Whether a chunk has embedding, head or such modules. */
+static inline bool plan_has_end(const struct plan *plan, int chunk)
+{
+    return placement_has_end(plan_placement(plan), chunk) ||
+           (plan->mtp_place == MTP_APART && chunk == plan_later_chunk(plan));
 }
 /* Microbatches per pipeline and step, rounded down; and the number of layers of a chunk. */
 int plan_microbatches(const struct plan *plan, double global_batch);

@@ -195,7 +195,7 @@ void stage_text_write(const struct stage_text *stages, struct text *out)
 struct stage_text stage_text_of(const struct plan *plan, const struct model *model, int mtp,
                                 struct arena *arena)
 {
-    struct stage_text out = { plan_chunks(plan), plan->chunk_layers, mtp, plan_chunks(plan) - 1 };
+    struct stage_text out = { plan_chunks(plan), plan->chunk_layers, mtp, plan_later_chunk(plan) };
     if (!out.layers) {
         int *layers = ARENA_ARRAY(arena, int, (size_t)out.num_chunks);
         for (int chunk = 0; chunk < out.num_chunks; chunk++)

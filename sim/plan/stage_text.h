@@ -25,7 +25,8 @@ bool stage_text_read(const char *text, struct arena *arena, struct stage_text *o
 /* Writes a short text for the chunks. */
 void stage_text_write(const struct stage_text *stages, struct text *out);
 
-/* The plan's chunks, with `mtp` modules in the last; borrows the plan's list if it has one. */
+/* The plan's chunks, with `mtp` modules where the plan places them; borrows the plan's list if it
+ * has one. */
 struct stage_text stage_text_of(const struct plan *plan, const struct model *model, int mtp,
                                 struct arena *arena);
 

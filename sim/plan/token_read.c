@@ -104,8 +104,8 @@ static bool read_list(const char *value, int min, struct arena *arena, const int
     return true;
 }
 
-/* Reads letters such as "E|t*4|(t|)*3mL". Modules for later tokens (m) must be in the head's
- * chunk. */
+/* Reads letters such as "E|t*4|(t|)*3mL". Modules for later tokens (m) must be in the head's chunk
+ * or in the one before it, as no empty chunk may be between them. */
 static bool read_stage_letters(const char *value, struct arena *arena, struct plan *plan,
                                struct err *err)
 {
@@ -115,11 +115,13 @@ static bool read_stage_letters(const char *value, struct arena *arena, struct pl
     plan->chunk_layers = stages.layers;
     plan->num_chunk_layers = stages.num_chunks;
     plan->stage_modules = stages.mtp;
-    return stages.mtp == 0 || stages.mtp_chunk == stages.num_chunks - 1 ||
-           err_set(err, ERR_USAGE, "",
-                   "modules that predict later tokens (m) are supported only in the chunk of the "
-                   "head (L), not in chunk %d",
-                   stages.mtp_chunk);
+    plan->mtp_place = stages.mtp > 0 && stages.mtp_chunk < stages.num_chunks - 1;
+    return stages.mtp == 0 || stages.mtp_chunk >= stages.num_chunks - 2 ||
+           err_set(
+               err, ERR_USAGE, "",
+               "modules that predict later tokens (m) can be in the chunk of the head (L) or in "
+               "the one before it, not in chunk %d of %d",
+               stages.mtp_chunk, stages.num_chunks);
 }
 
 bool token_read_stages(const struct plan_token *token, const char *value, struct arena *arena,

@@ -13,6 +13,7 @@ const char *const recompute_names[] = { "none",    "selective",     "full", "ful
 const char *const attention_words[] = { "default", "flash", "unfused", NULL };
 const char *const context_comm_words[] = { "p2p", "all-gather", "a2a", NULL };
 const char *const overlap_words[] = { "grad", "param", "p2p", "tp", "ep", "shared", NULL };
+static const char *const mtp_words[] = { "beside", "apart", NULL };
 static const char *const reshard_words[] = { "step", "pass", "gradients", NULL };
 const char *const offload_names[] = { "optimizer", "activations", NULL };
 
@@ -47,6 +48,10 @@ static const struct plan_token other_tokens[] = {
                                                 "has only the embedding or the head. LETTERS are "
                                                 "Megatron-Core's: \"E|(t*4|)*14tL\".",
       .read = token_read_stages, .write = token_write_stages },
+    { "mtp", "mtp=beside|apart",
+      "Modules that predict later tokens: in the chunk of the head, or in the chunk before it, and "
+      "the last chunk then has only the head; absent: beside.",
+      TOKEN_NAME, TOKEN_MEMBER(mtp_place), .names = mtp_words },
     { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...|block-share:P",
       "Ops that the backward recomputes. selective: attention's core, or the named modules "
       "(core_attn, mlp, layernorm ...); op-selective: all except fused attention and every second "

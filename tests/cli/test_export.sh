@@ -99,6 +99,13 @@ grep -q 'mine.json' out || fail "import --learned says nothing of what was learn
 run 0 export plan.json --to megatron --learned mine.json --json
 
 # Rejections name the rule and the nearest plan.
+# modules for later tokens apart from the head
+apart="pp4 ep8 mb1 zero1 stages=16,15,15,0 mtp=apart"
+run 0 export --gpus 64 --model glm-4.5-air --gbs 512 --layout "$apart" --to megatron -o apart
+grep -q "Et\*16|t\*15|t\*15m|L" apart/args.txt || fail "the layout of mtp=apart"
+run 0 import apart/args.txt --from megatron --gpus 64
+shows 'stages=16,15,15,0 mtp=apart'
+
 run 3 export --model 175b --gpus 1024 --layout "tp8 pp16 mb1 sp schedule=gpipe" --to megatron --json
 grep -q '"rule": "X1"' out || fail "X1 is not named"
 grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "no nearest plan"

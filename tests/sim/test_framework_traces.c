@@ -568,7 +568,7 @@ static double error_of(double ours, double traced)
  * later gradient of the logits. */
 static double kept_error(const struct stage_memory *memory, const json_t *of)
 {
-    int heads = now.held.count[PIECE_HEAD] + now.held.count[PIECE_LATER_ENDS];
+    int heads = now.held.count[PIECE_HEAD] + now.held.count[PIECE_LATER_HEAD];
     double softmax = heads * 4 * now.pieces.logits;
     double ours = memory->activations_bytes + softmax + sum_kept(repeated_keys_bytes) +
                   sum_kept(slices_bytes) + sum_kept(routing_bytes) + rotary_tables_bytes() +

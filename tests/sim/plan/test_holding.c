@@ -8,6 +8,7 @@
 #include "tests/testing.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static struct question question;
 
@@ -28,8 +29,11 @@ static struct holding counted(const struct plan *plan, int chunk)
     }
     held.count[PIECE_EMBEDDING] = placement_has_embedding(placement, chunk);
     held.count[PIECE_HEAD] = placement_has_head(placement, chunk);
-    held.count[PIECE_LATER] = held.count[PIECE_HEAD] * model->mtp;
-    held.count[PIECE_LATER_ENDS] = held.count[PIECE_LATER];
+    bool has_later =
+        plan->mtp_place == MTP_APART ? chunk == plan_chunks(plan) - 2 : held.count[PIECE_HEAD] > 0;
+    held.count[PIECE_LATER_HEAD] = held.count[PIECE_HEAD] * model->mtp;
+    held.count[PIECE_LATER] = has_later ? model->mtp : 0;
+    held.count[PIECE_LATER_EMBEDDING] = held.count[PIECE_LATER];
     return held;
 }
 
@@ -105,10 +109,24 @@ static void make_uneven(struct plan *plan)
     plan->chunk_layers = uneven;
 }
 
+/* Places the modules for later tokens before the last chunk, whose layers move there too. */
+static bool make_apart(struct plan *plan)
+{
+    int chunks = plan_chunks(plan), *layers = ARENA_ARRAY(&question.arena, int, (size_t)chunks);
+    if (!plan->chunk_layers || chunks < 3 || question.model.mtp == 0)
+        return false;
+    memcpy(layers, plan->chunk_layers, (size_t)chunks * sizeof *layers);
+    layers[chunks - 2] += layers[chunks - 1];
+    layers[chunks - 1] = 0;
+    plan->chunk_layers = layers;
+    plan->mtp_place = MTP_APART;
+    return true;
+}
+
 START_TEST(a_stage_holds_the_sum_of_its_chunks)
 {
     enum { QUESTIONS = 60, PLANS = 12 };
-    int plans = 0, repeats = 0;
+    int plans = 0, repeats = 0, apart = 0;
     for (int i = 0; i < TURNS(QUESTIONS); i++) {
         question_draw((uint64_t)i, &question);
         question.model.mtp = i % 3;
@@ -120,11 +138,16 @@ START_TEST(a_stage_holds_the_sum_of_its_chunks)
             make_uneven(&plan);
             repeats += check_plan(&plan);
             plans++;
+            if (make_apart(&plan)) {
+                repeats += check_plan(&plan);
+                apart++;
+            }
         }
         question_release(&question);
     }
     ck_assert_int_gt(plans, 2 * TURNS(QUESTIONS));
     ck_assert_int_gt(repeats, 0);
+    ck_assert_int_gt(apart, 0);
 }
 END_TEST
 

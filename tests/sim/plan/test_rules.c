@@ -143,6 +143,8 @@ static const struct {
       "stages= sums to 95 of 96 layers" },
     { "tp8 pp2 dp1 mb1 stages=Et*48|t*48mL", gpt3, 16, 1536, "pipeline_layers", "stages",
       "stages= has 1 modules that predict later tokens, but the model has 0" },
+    { "tp8 pp4 dp1 mb1 stages=32,32,32,0 mtp=apart", gpt3, 32, 1536, "pipeline_layers", "mtp",
+      "the model has no modules that predict later tokens" },
     { "tp8 pp1 dp7 mb2", gpt3, 56, 1536, "batch", "dp7",
       "batch 1536 is not a multiple of dp 7 x microbatch 2; nearest are 1526 and 1540" },
     { "tp8 pp1 dp16 mb2", gpt3, 128, 16, "batch", "dp16", "the smallest is 32" },
