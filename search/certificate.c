@@ -156,6 +156,7 @@ static json_t *splits_json(const struct space *space)
             plan.chunk_layers =
                 split->kind == SPLIT_GIVEN ? space->base.chunk_layers : split->layers;
             plan.num_chunk_layers = plan.chunk_layers ? plan.pp * plan.vpp : 0;
+            plan.mtp_place = (int)split->mtp_place;
             json_array_append_new(list, layout_json(&plan));
         }
     return list;

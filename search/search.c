@@ -144,6 +144,7 @@ struct search_request search_including(const struct search_request *request,
     wider.base.recompute = base->recompute;
     wider.base.chunk_layers = base->chunk_layers;
     wider.base.num_chunk_layers = base->num_chunk_layers;
+    wider.base.mtp_place = base->mtp_place;
     return wider;
 }
 

@@ -91,7 +91,7 @@ static const struct domain domains_of_words[] = {
     { DOMAIN("zero", zero), LISTED(default_zeros) },
 };
 /* Words without a list: they follow from other words, or are checked when a plan is complete. */
-static const char *const derived[] = { "dp", "vpp", "stages", "schedule" };
+static const char *const derived[] = { "dp", "vpp", "stages", "mtp", "schedule" };
 
 /* Domains of axes come first, then those of the other words. */
 static int num_domains(void)
@@ -207,6 +207,7 @@ static void list_values(struct space *space, unsigned fixed, bool placement, str
     space->sp_is_fixed = words_have(fixed, "sp");
     space->dp = words_have(fixed, "dp") ? base->dp : 0;
     space->vpp = words_have(fixed, "vpp") ? base->vpp : 0;
+    space->mtp_is_fixed = words_have(fixed, "mtp");
 }
 
 static bool is_searched(const char *token)
@@ -455,12 +456,16 @@ static void divide_as(const struct split *split, struct plan *plan)
         return;
     plan->chunk_layers = split->layers;
     plan->num_chunk_layers = split->layers ? plan->pp * plan->vpp : 0;
+    plan->mtp_place = (int)split->mtp_place;
 }
 
 static bool is_allowed(const struct space *space, int pp, const struct split *split)
 {
-    static const char *const words[] = { "vpp", "stages", "schedule" };
+    static const char *const words[] = { "vpp", "stages", "mtp", "schedule" };
     struct plan plan = space->base;
+    if (space->mtp_is_fixed && split->kind != SPLIT_GIVEN &&
+        (int)split->mtp_place != space->base.mtp_place)
+        return false;
     plan.pp = pp;
     divide_as(split, &plan);
     for (int i = 0; i < LENGTH(words); i++)
@@ -475,13 +480,15 @@ static struct splits given_split(const struct space *space, int pp, struct arena
     int count = space->base.num_chunk_layers;
     int vpp = space->vpp > 0 ? space->vpp : pp > 1 && count % pp == 0 ? count / pp : 1;
     struct splits splits = { ARENA_NEW(arena, struct split), 1 };
-    splits.at[0] = (struct split){ vpp, SPLIT_GIVEN, NULL };
+    splits.at[0] = (struct split){ .vpp = vpp,
+                                   .kind = SPLIT_GIVEN,
+                                   .mtp_place = (enum mtp_place)space->base.mtp_place };
     return splits;
 }
 
 bool split_is_of(const struct split *split, const struct plan *plan)
 {
-    if (split->vpp != plan->vpp)
+    if (split->vpp != plan->vpp || (int)split->mtp_place != plan->mtp_place)
         return false;
     if (!split->layers || !plan->chunk_layers)
         return split->layers == plan->chunk_layers;
@@ -506,7 +513,8 @@ static void add_split_of(const struct plan *also, struct splits *splits, struct 
     while (before < splits->count && splits->at[before].vpp <= also->vpp)
         before++;
     memcpy(at, splits->at, (size_t)before * sizeof *at);
-    at[before] = (struct split){ also->vpp, SPLIT_ALSO, also->chunk_layers };
+    at[before] = (struct split){ also->vpp, SPLIT_ALSO, also->chunk_layers,
+                                 (enum mtp_place)also->mtp_place };
     memcpy(at + before + 1, splits->at + before, (size_t)(splits->count - before) * sizeof *at);
     *splits = (struct splits){ at, splits->count + 1 };
 }
@@ -558,6 +566,9 @@ static const char *name_space(const struct space *space, const struct space_requ
         text_add(&name, ", ep and etp folded over tp, cp and dp");
     else
         text_add(&name, ", ep %d", base->ep);
+    if (space->model->mtp > 0 && space->chunks != CHUNKS_EVEN && !base->chunk_layers &&
+        !space->mtp_is_fixed)
+        text_add(&name, ", modules for later tokens beside the head or apart");
     if (space->picks_modules)
         text_add(&name, ", selective of the fastest parts that fit");
     if (request->fix && *words_begin(request->fix))

@@ -58,7 +58,7 @@ struct space {
     struct splits *splits;   /* [pp.count] */
     const struct plan *also; /* a plan that the space also contains; its split is listed under its
                                 pp; NULL: none */
-    bool sp_is_fixed;
+    bool sp_is_fixed, mtp_is_fixed;
     bool splits_attention; /* cp is searched */
     bool groups_layers;    /* full:K may replace full */
     bool picks_modules;    /* the fastest set of parts that fits replaces selective recompute */

@@ -13,12 +13,15 @@ struct list {
     struct arena *arena;
 };
 
-/* Whether the list has a split with this vpp and these layers; an even one has `layers` NULL. */
-static bool is_listed(const struct list *list, int vpp, const int *layers)
+/* Whether the list has a split with this vpp, these layers and this place; an even one has `layers`
+ * NULL. */
+static bool is_listed(const struct list *list, int vpp, const int *layers, enum mtp_place mtp_place)
 {
     size_t bytes = (size_t)(list->request->pp * vpp) * sizeof *layers;
     for (int i = list->found.count - 1; i >= 0 && list->found.at[i].vpp == vpp; i--) {
         const int *known = list->found.at[i].layers;
+        if (list->found.at[i].mtp_place != mtp_place)
+            continue;
         if (known && layers ? memcmp(known, layers, bytes) == 0 : known == layers)
             return true;
     }
@@ -37,9 +40,11 @@ static void add(struct list *list, int vpp, enum split_kind kind, const int *lay
 {
     if (layers && are_equal(layers, list->request->pp * vpp))
         layers = NULL;
-    if (is_listed(list, vpp, layers))
+    enum mtp_place place =
+        kind == SPLIT_HEAD_ALONE || kind == SPLIT_LATER_ALONE ? MTP_APART : MTP_BESIDE;
+    if (is_listed(list, vpp, layers, place))
         return;
-    list->found.at[list->found.count++] = (struct split){ vpp, kind, layers };
+    list->found.at[list->found.count++] = (struct split){ vpp, kind, layers, place };
 }
 
 /* Splits with `most` layers in each chunk, except `first` fewer in the first and `last` fewer in
@@ -54,20 +59,38 @@ static const int *ends_shorter(struct list *list, int chunks, int most, int firs
     return layers;
 }
 
-/* Chunks differ by at most one layer. The last chunk, which has the head, is shortened first, then
- * the first, which has the embedding, then the chunks of the first stages, which hold the most
- * microbatches. */
-static const int *nearly_even(struct list *list, int chunks)
+/* The first `used` of the chunks differ by at most one layer, if `more` layers more are on the last of
+ * them; NULL if it has fewer than these. That chunk is shortened first, then the first, which has the
+ * embedding, then the chunks of the first stages, which hold the most microbatches. */
+static const int *nearly_even(struct list *list, int chunks, int used, int more)
 {
-    int num_layers = list->request->model->layers;
-    int most = (num_layers + chunks - 1) / chunks;
-    int num_short = most * chunks - num_layers;
+    int num_layers = list->request->model->layers + more;
+    int most = (num_layers + used - 1) / used;
+    int num_short = most * used - num_layers;
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);
-    for (int i = 0; i < chunks; i++) {
-        int turn = i == chunks - 1 ? 0 : i + 1;
+    for (int i = 0; i < used; i++) {
+        int turn = i == used - 1 ? 0 : i + 1;
         layers[i] = most - (turn < num_short);
     }
-    return layers;
+    layers[used - 1] -= more;
+    return layers[used - 1] < 0 ? NULL : layers;
+}
+
+/* Splits whose last chunks have no blocks. */
+static void add_without_blocks(struct list *list, int vpp)
+{
+    const struct split_request *request = list->request;
+    int chunks = request->pp * vpp, num_layers = request->model->layers;
+    int modules = request->model->mtp;
+    if (modules == 0 || chunks - 1 > num_layers)
+        return;
+    add(list, vpp, SPLIT_ENDS_ALONE, nearly_even(list, chunks, chunks - 1, 0));
+    if (request->pp == 2) /* the modules would be on the embedding's stage */
+        return;
+    const int *with_blocks = nearly_even(list, chunks, chunks - 1, modules);
+    if (with_blocks)
+        add(list, vpp, SPLIT_HEAD_ALONE, with_blocks);
+    add(list, vpp, SPLIT_LATER_ALONE, nearly_even(list, chunks, chunks - 2, 0));
 }
 
 /* The middle stages have `middle` layers each, the fewest with which the last stage and its head
@@ -124,11 +147,13 @@ static void list_of_vpp(struct list *list, int vpp)
     } else if ((num_layers + 2) % chunks == 0) {
         add(list, vpp, SPLIT_BOTH, ends_shorter(list, chunks, (num_layers + 2) / chunks, 1, 1));
     } else if (!divides_somehow(request) && chunks <= num_layers) {
-        add(list, vpp, SPLIT_NEARLY, nearly_even(list, chunks));
+        add(list, vpp, SPLIT_NEARLY, nearly_even(list, chunks, chunks, 0));
     }
     const int *light = vpp == 1 || list->found.count > before ? light_last(list, vpp) : NULL;
     if (light)
         add(list, vpp, SPLIT_LIGHT_LAST, light);
+    if (vpp == 1 || list->found.count > before)
+        add_without_blocks(list, vpp);
 }
 
 struct splits splits_of(const struct split_request *request, struct arena *arena)
@@ -136,10 +161,11 @@ struct splits splits_of(const struct split_request *request, struct arena *arena
     int most = request->pp > 1 ? (request->model->layers + 2) / request->pp : 1;
     int first = request->vpp > 0 ? request->vpp : 1;
     int last = request->vpp > 0 ? request->vpp : most > 1 ? most : 1;
-    /* A vpp has at most three splits: two that count an end as a layer, and one with a light last
-     * stage. */
+    /* A vpp has at most six splits: two that count an end as a layer, one with a light last stage, and
+     * three with chunks that have no blocks. */
+    enum { MOST_OF_VPP = 6 };
     struct list list = { .request = request, .arena = arena };
-    list.found.at = ARENA_ARRAY(arena, struct split, (size_t)(3 * (last - first + 1)));
+    list.found.at = ARENA_ARRAY(arena, struct split, (size_t)(MOST_OF_VPP * (last - first + 1)));
     for (int vpp = first; vpp <= last; vpp++)
         if (vpp == 1 || (long long)request->pp * vpp <= request->model->layers + 2)
             list_of_vpp(&list, vpp);

@@ -1,4 +1,5 @@
-/* search/splits.h - ways to divide the layers of a model over the chunks of a pipeline.
+/* search/splits.h - ways to divide the layers of a model over the chunks of a pipeline, and to place
+ * its modules that predict later tokens.
  *
  * These are the splits that Megatron-Core's arguments and layout strings can express. Divisions
  * that need a full list are searched by search/uneven. */
@@ -7,6 +8,7 @@
 
 #include "base/arena.h"
 #include "models/model.h"
+#include "sim/plan/plan.h"
 
 enum chunk_space { CHUNKS_MEGATRON, CHUNKS_EVEN, NUM_CHUNK_SPACES };
 
@@ -22,6 +24,11 @@ enum split_kind {
     SPLIT_LIGHT_LAST, /* the first and the last stage have different numbers of layers from the
                          others, and the last stage, with the head, takes no longer than the others
                          (num_layers_in_first_pipeline_stage, ..._last_...) */
+    /* Models with modules that predict later tokens. The other splits have them beside the head and
+     * the last blocks. Chunks with blocks differ by at most one layer, a module counting as one. */
+    SPLIT_ENDS_ALONE,  /* "|mL": modules and head are a chunk without blocks */
+    SPLIT_HEAD_ALONE,  /* "tm|L": the head is, and the modules are in the chunk before it */
+    SPLIT_LATER_ALONE, /* "m|L": the modules are a chunk of their own too */
     SPLIT_GIVEN,      /* the base plan's list */
     SPLIT_ALSO,       /* the list of a plan that is added to the space */
     NUM_SPLIT_KINDS
@@ -31,6 +38,7 @@ struct split {
     int vpp;
     enum split_kind kind;
     const int *layers; /* layers of each of pp x vpp chunks; NULL: even, or given */
+    enum mtp_place mtp_place;
 };
 
 /* The splits of one pp, by rising vpp, then kind. No two have the same layers. */

@@ -253,6 +253,7 @@ static bool check_split(struct checker *c, struct plan plan, const struct plan *
     plan.vpp = split->vpp;
     plan.chunk_layers = split->chunk_layers;
     plan.num_chunk_layers = split->num_chunk_layers;
+    plan.mtp_place = split->mtp_place;
     plan.dp = c->system->num_gpus / ranks;
     if (c->system->num_gpus % ranks != 0 || (fixes(c, "dp") && plan.dp != dp))
         return true;
