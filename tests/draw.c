@@ -64,6 +64,12 @@ void draw_blocks(struct model *model, uint64_t seed)
     };
 }
 
+void draw_modules(struct model *model, uint64_t seed)
+{
+    struct random rng = random_new(seed, 91);
+    model->mtp = PICK(&rng, 0, 0, 0, 0, 1, 2);
+}
+
 void draw_experts(struct model *model, uint64_t seed)
 {
     struct random rng = random_new(seed, 79);

@@ -17,6 +17,8 @@ int pick(struct random *rng, const int *from, int count);
 /* Gives every third model two kinds of blocks: the first few wider, or every second narrower. */
 struct model;
 void draw_blocks(struct model *model, uint64_t seed);
+/* Gives a third of the models one or two modules that predict later tokens. */
+void draw_modules(struct model *model, uint64_t seed);
 /* Gives some or all blocks experts, in a third of the draws. */
 void draw_experts(struct model *model, uint64_t seed);
 

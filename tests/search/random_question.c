@@ -92,6 +92,7 @@ static void draw_model(struct question *question)
     model->max_positions = model->max_positions > 0 ? model->seq : 0;
     model->batch = PICK(rng, 8, 12, 16, 32, 48, 60);
     draw_blocks(model, question->seed);
+    draw_modules(model, question->seed);
     check_ok(model_check(model, &err), &err);
 }
 
@@ -188,6 +189,11 @@ static void add_stages(struct question *question, struct plan *plan)
         given[random_below(&question->rng, chunks)]++;
     plan->chunk_layers = given;
     plan->num_chunk_layers = chunks;
+    if (question->model.mtp == 0 || chunks < 3 || random_below(&question->rng, 2) == 0)
+        return;
+    given[chunks - 2] += given[chunks - 1]; /* modules for later tokens apart from the head */
+    given[chunks - 1] = 0;
+    plan->mtp_place = MTP_APART;
 }
 
 bool question_plan(struct question *question, struct plan *out)

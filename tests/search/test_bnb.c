@@ -31,7 +31,9 @@ static const char *const fixed[] = { NULL,
                                      "pp4",
                                      "offload=optimizer",
                                      "offload=activations" };
-static const char *const forbidden[] = { NULL, NULL, "cp", "recompute=none", "zero0 tp2" };
+static const char *const forbidden[] = {
+    NULL, NULL, "cp", "recompute=none", "zero0 tp2", "mtp=beside"
+};
 
 static struct search_request random_request(const struct instance *instance, uint64_t seed)
 {
@@ -99,6 +101,7 @@ START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
         struct instance instance;
         instance_load_with(&instance, worlds[i % 3].cluster, worlds[i % 3].stack);
         instance_randomize(&instance, seed);
+        draw_modules(&instance.model, seed);
         struct search_request request = random_request(&instance, seed);
         struct search_result bnb, all;
         find(&request, "exhaustive", &all, seed);
