@@ -59,9 +59,9 @@ static const int *ends_shorter(struct list *list, int chunks, int most, int firs
     return layers;
 }
 
-/* The first `used` of the chunks differ by at most one layer, if `more` layers more are on the last of
- * them; NULL if it has fewer than these. That chunk is shortened first, then the first, which has the
- * embedding, then the chunks of the first stages, which hold the most microbatches. */
+/* The first `used` of the chunks differ by at most one layer, if `more` layers more are on the last
+ * of them; NULL if it has fewer than these. That chunk is shortened first, then the first, which
+ * has the embedding, then the chunks of the first stages, which hold the most microbatches. */
 static const int *nearly_even(struct list *list, int chunks, int used, int more)
 {
     int num_layers = list->request->model->layers + more;
@@ -161,8 +161,8 @@ struct splits splits_of(const struct split_request *request, struct arena *arena
     int most = request->pp > 1 ? (request->model->layers + 2) / request->pp : 1;
     int first = request->vpp > 0 ? request->vpp : 1;
     int last = request->vpp > 0 ? request->vpp : most > 1 ? most : 1;
-    /* A vpp has at most six splits: two that count an end as a layer, one with a light last stage, and
-     * three with chunks that have no blocks. */
+    /* A vpp has at most six splits: two that count an end as a layer, one with a light last stage,
+     * and three with chunks that have no blocks. */
     enum { MOST_OF_VPP = 6 };
     struct list list = { .request = request, .arena = arena };
     list.found.at = ARENA_ARRAY(arena, struct split, (size_t)(MOST_OF_VPP * (last - first + 1)));

@@ -1,5 +1,5 @@
-/* search/splits.h - ways to divide the layers of a model over the chunks of a pipeline, and to place
- * its modules that predict later tokens.
+/* search/splits.h - ways to divide the layers of a model over the chunks of a pipeline, and to
+ * place its modules that predict later tokens.
  *
  * These are the splits that Megatron-Core's arguments and layout strings can express. Divisions
  * that need a full list are searched by search/uneven. */
@@ -29,8 +29,8 @@ enum split_kind {
     SPLIT_ENDS_ALONE,  /* "|mL": modules and head are a chunk without blocks */
     SPLIT_HEAD_ALONE,  /* "tm|L": the head is, and the modules are in the chunk before it */
     SPLIT_LATER_ALONE, /* "m|L": the modules are a chunk of their own too */
-    SPLIT_GIVEN,      /* the base plan's list */
-    SPLIT_ALSO,       /* the list of a plan that is added to the space */
+    SPLIT_GIVEN,       /* the base plan's list */
+    SPLIT_ALSO,        /* the list of a plan that is added to the space */
     NUM_SPLIT_KINDS
 };
 

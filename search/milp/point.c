@@ -81,7 +81,7 @@ static void keep_options(struct collector *collector, int stage, int first)
     const struct stage_table *table = point->expansion.table;
     const struct stage_option *options = stage_options(table, stage, first);
     collector->first = table->num_firsts > 1 ? first : ANY_FIRST;
-    for (int i = 0; i < table->most_layers; i++) {
+    for (int i = 0; i <= table->most_layers; i++) {
         struct stage_share share = { stage, options[i].layers, options[i].recomputed, first };
         if (!options[i].fits)
             continue;
@@ -100,7 +100,7 @@ static struct stage_choices choices_of(const struct divided_point *point, int st
 {
     const struct stage_table *table = point->expansion.table;
     size_t most = (size_t)table->most_layers;
-    size_t room = wants_more_recompute(point) ? most * (most + 3) / 2 : most;
+    size_t room = wants_more_recompute(point) ? (most + 1) * (most + 2) / 2 : most + 1;
     struct collector collector = {
         .point = point,
         .at = ARENA_ARRAY(arena, struct stage_choice, (size_t)table->num_firsts * room),

@@ -12,9 +12,13 @@ bool plan_is_dealt(const struct plan *plan)
 
 struct deal deal_of(const struct plan *plan, const struct model *model, double head_layers)
 {
+    bool is_apart = plan->mtp_place == MTP_APART;
     return (struct deal){ .placement = plan_placement(plan),
                           .num_layers = model->layers,
-                          .head_layers = head_layers + model->mtp * (1 + head_layers) };
+                          .end_layers =
+                              is_apart ? model->mtp : head_layers + model->mtp * (1 + head_layers),
+                          .end_chunk = plan_later_chunk(plan),
+                          .end_least = model->mtp == 0 && plan->vpp == 1 };
 }
 
 static int chunk_of(const struct deal *deal, int stage, int round)
@@ -24,8 +28,17 @@ static int chunk_of(const struct deal *deal, int stage, int round)
 
 static int least_of_chunk(const struct deal *deal, int chunk)
 {
-    return deal->placement.chunks_per_stage > 1 && placement_has_head(deal->placement, chunk) ? 0
-                                                                                              : 1;
+    if (chunk == deal->end_chunk && chunk > 0)
+        return deal->end_least;
+    return chunk <= deal->end_chunk;
+}
+
+int deal_least_before(const struct deal *deal, int chunk)
+{
+    int least = 0;
+    for (int before = 0; before < chunk; before++)
+        least += least_of_chunk(deal, before);
+    return least;
 }
 
 int deal_least(const struct deal *deal, int stage)
@@ -36,19 +49,33 @@ int deal_least(const struct deal *deal, int stage)
     return least;
 }
 
-int deal_least_sum(const struct deal *deal)
+/* Whether the stage's chunk in this round can have layers. */
+static bool can_hold(const struct deal *deal, int stage, int round)
 {
-    int least = 0;
-    for (int stage = 0; stage < deal->placement.num_stages; stage++)
-        least += deal_least(deal, stage);
-    return least;
+    return chunk_of(deal, stage, round) <= deal->end_chunk;
 }
 
-/* The number of layers in the chunk, plus head_layers if the chunk has the head. */
+int deal_least_sum(const struct deal *deal)
+{
+    return deal_least_before(deal, placement_chunks(deal->placement));
+}
+
+bool deal_holds(const struct deal *deal, int stage)
+{
+    return can_hold(deal, stage, 0);
+}
+
+int deal_most(const struct deal *deal, int stage)
+{
+    return deal_holds(deal, stage)
+               ? deal->num_layers - deal_least_sum(deal) + deal_least(deal, stage)
+               : 0;
+}
+
+/* The number of layers in the chunk, including the layers as which head and modules count. */
 static double weight_of(const struct deal *deal, const int *chunks, int chunk)
 {
-    double layers = chunks[chunk];
-    return placement_has_head(deal->placement, chunk) ? layers + deal->head_layers : layers;
+    return chunk == deal->end_chunk ? chunks[chunk] + deal->end_layers : chunks[chunk];
 }
 
 void deal_next(const struct deal *deal, int stage, int *chunks)
@@ -56,18 +83,23 @@ void deal_next(const struct deal *deal, int stage, int *chunks)
     int lightest = chunk_of(deal, stage, 0);
     for (int round = 1; round < deal->placement.chunks_per_stage; round++) {
         int chunk = chunk_of(deal, stage, round);
-        if (weight_of(deal, chunks, chunk) <= weight_of(deal, chunks, lightest))
+        if (can_hold(deal, stage, round) &&
+            weight_of(deal, chunks, chunk) <= weight_of(deal, chunks, lightest))
             lightest = chunk;
     }
     chunks[lightest]++;
 }
 
-static bool has_head(const struct deal *deal, int stage)
+/* Whether the stage has the chunk with the last layers, or one behind it. */
+static bool has_end(const struct deal *deal, int stage)
 {
-    return stage == placement_head_stage(deal->placement);
+    for (int round = 0; round < deal->placement.chunks_per_stage; round++)
+        if (chunk_of(deal, stage, round) >= deal->end_chunk)
+            return true;
+    return false;
 }
 
-/* Without the head, chunks differ by at most one layer, and the last rounds have more. */
+/* Chunks differ by at most one layer, and the last rounds have more. */
 static void deal_alike(const struct deal *deal, int stage, int layers, int *chunks)
 {
     int rounds = deal->placement.chunks_per_stage;
@@ -79,7 +111,7 @@ static void deal_alike(const struct deal *deal, int stage, int layers, int *chun
 void deal_stage(const struct deal *deal, int stage, int layers, int *chunks)
 {
     int left = layers;
-    if (!has_head(deal, stage)) {
+    if (!has_end(deal, stage)) {
         deal_alike(deal, stage, layers, chunks);
         return;
     }
@@ -87,7 +119,7 @@ void deal_stage(const struct deal *deal, int stage, int layers, int *chunks)
         int chunk = chunk_of(deal, stage, round);
         left -= chunks[chunk] = least_of_chunk(deal, chunk);
     }
-    for (; left > 0; left--)
+    for (; left > 0 && deal_holds(deal, stage); left--)
         deal_next(deal, stage, chunks);
 }
 

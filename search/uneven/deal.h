@@ -2,8 +2,8 @@
  *
  * Not every division over chunks is searched, as there are far too many: each stage may have any
  * number of layers, and these are dealt to its chunks one by one, always to the chunk with the
- * fewest. The head counts as layers of its chunk: as many as take its time, together with the
- * modules that predict later tokens. Among chunks with equally many layers, the one of the last
+ * fewest. Head and modules that predict later tokens count as layers of their chunks: as many as
+ * take their time. Among chunks with equally many layers, the one of the last
  * round gets the layer, because chunks of earlier rounds hold more microbatches. So the chunks of a
  * stage take about the same time. Schedules are made for chunks that take about the same time.
  * Without this rule, a lower bound that ignores the order of passes would be least for plans with
@@ -19,8 +19,11 @@
 struct deal {
     struct placement placement;
     int num_layers;
-    double head_layers; /* number of layers that take as long as the head and the modules beside
-                           it */
+    /* number of layers that take as long as head and modules, in the chunk that has the last layers
+     */
+    double end_layers;
+    int end_chunk; /* that chunk: the head's, or the one before if the modules are apart from it */
+    int end_least; /* its fewest layers */
 };
 
 /* Whether the plan's layers are dealt. Those of 1F1B with one chunk per stage are not, because they
@@ -31,9 +34,16 @@ bool plan_is_dealt(const struct plan *plan);
  * compute. */
 struct deal deal_of(const struct plan *plan, const struct model *model, double head_layers);
 
+/* Whether a stage has a chunk that may have layers, and not only the head. */
+bool deal_holds(const struct deal *deal, int stage);
 /* The smallest number of layers that a stage can have. Each chunk has at least one, except the
- * chunk with the head, which may have none if the stage has several chunks. */
+ * chunk with the last layers. That may have none if it has modules for later tokens, or if the
+ * stage has several chunks. Chunks behind it never have any. */
 int deal_least(const struct deal *deal, int stage);
+/* The largest number of layers that a stage can have, if all others have their fewest. */
+int deal_most(const struct deal *deal, int stage);
+/* The sum of the fewest layers of all chunks before this one. */
+int deal_least_before(const struct deal *deal, int chunk);
 /* The sum of deal_least over all stages. */
 int deal_least_sum(const struct deal *deal);
 /* Deals `layers` layers to a stage's chunks, by setting their entries of chunks[chunk]; the array

@@ -124,16 +124,15 @@ static bool is_new_place(const struct filler *filler, const struct places *place
     return true;
 }
 
-/* Every other chunk needs its fewest layers: one, except that the last chunk takes all layers that
- * are left. */
+/* Every other chunk needs its fewest layers, except that the last chunk that can have layers takes
+ * all that are left. */
 static struct places places_of(const struct filler *filler, int chunk, int layers,
                                struct arena *arena)
 {
-    int chunks = placement_chunks(filler->deal.placement);
-    bool is_last = chunk == chunks - 1;
-    int behind = is_last ? 0 : deal_least_sum(&filler->deal) - (chunk + 1);
-    int last = chunk == 0 ? 0 : filler->deal.num_layers - layers - behind;
-    int least = is_last ? last : chunk;
+    const struct deal *deal = &filler->deal;
+    int behind = deal_least_sum(deal) - deal_least_before(deal, chunk + 1);
+    int last = chunk == 0 ? 0 : deal->num_layers - layers - behind;
+    int least = chunk >= deal->end_chunk ? last : deal_least_before(deal, chunk);
     size_t room = last > least ? (size_t)(last - least) + 1 : 1;
     struct places places = { ARENA_ARRAY(arena, int, room), 0 };
     for (int first = least; first <= last; first++)
@@ -242,15 +241,16 @@ static bool has_kinds(const struct filler *filler)
  * flight, and in their blocking messages. In a V this does not hold. */
 static bool is_as_before(const struct filler *filler, int stage, const struct stage_option *before)
 {
-    return stage > 1 && stage < filler->table->num_stages - 1 && before->fits &&
-           !has_kinds(filler) && !filler->common.blocking && !filler->deal.placement.rule;
+    return stage > 1 && stage < filler->table->num_stages - 1 &&
+           stage != placement_stage(filler->deal.placement, filler->deal.end_chunk) &&
+           before->fits && !has_kinds(filler) && !filler->common.blocking &&
+           !filler->deal.placement.rule;
 }
 
 static struct stage_option find_option(struct filler *filler, int stage, int layers)
 {
     const struct stage_table *table = filler->table;
-    const struct stage_option *before =
-        &table->options[(stage > 0 ? stage - 1 : 0) * table->most_layers + layers - 1];
+    const struct stage_option *before = &stage_options(table, stage > 0 ? stage - 1 : 0, 0)[layers];
     if (is_as_before(filler, stage, before))
         return *before;
     return has_kinds(filler) ? least_option(filler, stage, layers)
@@ -260,14 +260,13 @@ static struct stage_option find_option(struct filler *filler, int stage, int lay
 static void fill_options(struct filler *filler, int stage)
 {
     struct stage_table *table = filler->table;
-    struct stage_option *options = &table->options[stage * table->most_layers];
-    int least = deal_least(&filler->deal, stage);
-    int most = table->num_layers - deal_least_sum(&filler->deal) + least;
+    struct stage_option *options = &table->options[stage * (table->most_layers + 1)];
+    int least = deal_least(&filler->deal, stage), most = deal_most(&filler->deal, stage);
     list_own(filler, stage, least);
     for (int layers = least; layers <= most; layers++) {
-        struct stage_option *option = &options[layers - 1];
+        struct stage_option *option = &options[layers];
         *option = find_option(filler, stage, layers);
-        if (!has_kinds(filler))
+        if (!has_kinds(filler) && layers < most)
             deal_next(&filler->deal, stage, filler->chunks);
         if (!option->fits)
             break;
@@ -323,7 +322,7 @@ static double least_lag_s(const struct stage_common *common, int num_stages)
 static double longest_pass_s(const struct stage_table *table)
 {
     double longest_s = 0;
-    for (int i = 0; i < table->num_stages * table->most_layers; i++)
+    for (int i = 0; i < table->num_stages * (table->most_layers + 1); i++)
         if (table->options[i].fits)
             longest_s = fmax(longest_s, stage_pass_s(&table->options[i]));
     return longest_s;
@@ -333,7 +332,7 @@ struct stage_table dealt_table_new(struct evaluator *evaluator, const struct sta
                                    struct arena *arena)
 {
     struct stage_table table = empty_table(request);
-    size_t options = (size_t)table.num_stages * (size_t)table.most_layers;
+    size_t options = (size_t)table.num_stages * ((size_t)table.most_layers + 1);
     table.options = ARENA_ARRAY(arena, struct stage_option, options);
     struct filler filler = filler_of(evaluator, request, &table, arena);
     table.validates = filler.common.validates;
@@ -370,6 +369,8 @@ static double average_stage_s(struct filler *filler)
         if (!filler->common.blocking && stage > 1 && stage < table->num_stages - 1)
             continue;
         int least = deal_least(&filler->deal, stage);
+        if (deal_most(&filler->deal, stage) < layers)
+            continue;
         list_own(filler, stage, layers > least ? layers : least);
         least_s = fmin(least_s, listed_pass_s(filler, stage, layers));
     }
@@ -377,11 +378,15 @@ static double average_stage_s(struct filler *filler)
 }
 
 /* The least time to and from a stage's first chunk, for stages other than the last: a layer of any
- * kind there, and messages. */
+ * kind there, and messages. A chunk without layers has modules for later tokens, which take longer.
+ */
 static double least_way_s(struct filler *filler)
 {
     const struct model *model = filler->request->model;
-    int chunk = placement_chunks(filler->deal.placement) > 2 ? 1 : 0;
+    int chunks = placement_chunks(filler->deal.placement);
+    if (chunks > 2 && filler->deal.end_chunk == 1)
+        return 0; /* no chunk has only blocks */
+    int chunk = chunks > 2 ? 1 : 0;
     double least_s = HUGE_VAL;
     for (int first = 0; first < model->layers; first++) {
         double of_s[CHUNK_PASSES];

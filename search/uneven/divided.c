@@ -63,5 +63,5 @@ bool division_is_known(const struct space *space, const struct plan *plan)
 void division_recomputes(const struct stage_table *table, const int *layers, int *recomputed)
 {
     for (int stage = 0, first = 0; stage < table->num_stages; first += layers[stage++])
-        recomputed[stage] = stage_options(table, stage, first)[layers[stage] - 1].recomputed;
+        recomputed[stage] = stage_options(table, stage, first)[layers[stage]].recomputed;
 }

@@ -107,7 +107,7 @@ static double beginning_bound_s(const struct expander *e, int stages, int left)
         for (int stage = stages - 1; stage >= 0; stage--) {
             first -= e->layers[stage];
             const struct stage_option *option =
-                &stage_options(table, stage, first)[e->layers[stage] - 1];
+                &stage_options(table, stage, first)[e->layers[stage]];
             suffix = bound->prepend(table, stage, option, &suffix);
         }
         least_s = fmin(least_s, bound->total_s(table, &suffix));
@@ -127,8 +127,8 @@ static void branch(struct expander *e, int index)
     const struct stage_table *table = e->request->table;
     const struct stage_option *options =
         stage_options(table, from.stages, table->num_layers - from.left);
-    for (int k = 1; k <= table->most_layers && k <= from.left; k++) {
-        if (!options[k - 1].fits)
+    for (int k = 0; k <= table->most_layers && k <= from.left; k++) {
+        if (!options[k].fits)
             continue;
         struct node node = {
             .parent = index, .stages = from.stages + 1, .layers = k, .left = from.left - k
@@ -162,8 +162,8 @@ static void find_ends(struct expander *e)
     const struct stage_table *table = e->request->table;
     for (int stage = 0; stage < table->num_stages; stage++) {
         e->fewest[stage] = table->most_layers;
-        for (int k = table->most_layers; k >= 1; k--) {
-            if (!stage_options(table, stage, 0)[k - 1].fits)
+        for (int k = table->most_layers; k >= 0; k--) {
+            if (!stage_options(table, stage, 0)[k].fits)
                 continue;
             e->fewest[stage] = k;
             e->most[stage] = k > e->most[stage] ? k : e->most[stage];

@@ -2,6 +2,7 @@
 #include "search/uneven/lattice.h"
 
 #include "models/blocks.h"
+#include "search/uneven/deal.h"
 
 #include <math.h>
 
@@ -21,6 +22,13 @@ static double least_messages_s(const struct plan *plan, const struct stage_commo
     for (int stage = 1; stage < plan->pp - 1; stage++)
         least_s = fmin(least_s, boundaries[stage].message_s + boundaries[stage - 1].message_s);
     return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
+}
+
+/* The largest number of layers of a stage, as each of the others has its fewest. */
+static int most_layers(const struct model *model, const struct plan *plan)
+{
+    struct deal deal = deal_of(plan, model, 0); /* how long a head takes changes no range */
+    return deal_most(&deal, 0);
 }
 
 /* Iterates over the positions at which `layers` consecutive layers may take a different time.
@@ -87,7 +95,7 @@ static double work_floor_s(struct evaluator *evaluator, const struct model *mode
                            const struct plan *plan, const struct stage_common *common,
                            struct least_stage *full)
 {
-    int most = model->layers - plan->pp + 1;
+    int most = most_layers(model, plan);
     int stages = plan->pp;
     *full = least_stage(evaluator, model, plan, common, (model->layers + stages - 1) / stages);
     double all_s = least_stage(evaluator, model, plan, common, most).pass_s;
@@ -107,7 +115,7 @@ double lattice_once_s(struct evaluator *evaluator, const struct model *model,
     struct arena arena = { 0 };
     struct stage_common common = evaluate_stage_common(evaluator, &longest, &arena);
     double passes_s = 0;
-    int most = model->layers - plan->pp + 1;
+    int most = most_layers(model, plan);
     for (int stage = 0; stage < plan->pp; stage++)
         for (int first = 0; first + most <= model->layers; first = next_first(model, most, first)) {
             struct stage_share share = { stage, most, most, first };

@@ -78,14 +78,13 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
     struct growing *scratch = &program->scratch;
     const struct stage_option *options = stage_options(table, stage, table->num_layers - layers);
     scratch->count = 0;
-    for (int k = 1; k <= table->most_layers && k <= layers; k++) {
+    for (int k = 0; k <= table->most_layers && k <= layers; k++) {
         const struct front *behind = fronts_at(fronts, stage + 1, layers - k);
-        if (!options[k - 1].fits)
+        if (!options[k].fits)
             continue;
         for (int i = 0; i < behind->count; i++) {
             struct front_entry entry = { .layers = k, .next = i };
-            entry.suffix =
-                composition->prepend(table, stage, &options[k - 1], &behind->at[i].suffix);
+            entry.suffix = composition->prepend(table, stage, &options[k], &behind->at[i].suffix);
             if (composition->total_s(table, &entry.suffix) < program->limit_s)
                 offer(scratch, &entry);
         }
@@ -103,7 +102,7 @@ static int most_of_stage(const struct stage_table *table, int stage)
     int most = 0;
     for (int first = 0; first < table->num_firsts; first++)
         for (int k = table->most_layers; k > most; k--)
-            if (stage_options(table, stage, first)[k - 1].fits)
+            if (stage_options(table, stage, first)[k].fits)
                 most = k;
     return most;
 }
@@ -131,8 +130,8 @@ struct fronts fronts_new(const struct stage_table *table, const struct compositi
     struct front_entry *empty = ARENA_NEW(arena, struct front_entry);
     *front_slot(&program.fronts, stages, 0) = (struct front){ empty, 1 };
     for (int stage = stages - 1; stage >= 0; stage--) {
-        int least = layers - most[stage] > stages - stage ? layers - most[stage] : stages - stage;
-        for (int left = least; left <= layers - stage && (stage > 0 || left == layers); left++)
+        int least = stage == 0 ? layers : layers > most[stage] ? layers - most[stage] : 0;
+        for (int left = least; left <= layers; left++)
             fill(&program, stage, left, arena);
     }
     free(program.scratch.at);

@@ -227,6 +227,15 @@ static void count_left_out(const struct listing *listing, int jobs, int space, s
     }
 }
 
+/* The number of stages that can have layers. */
+static int count_holding(const struct deal *deal)
+{
+    int count = 0;
+    for (int stage = 0; stage < deal->placement.num_stages; stage++)
+        count += deal_holds(deal, stage);
+    return count;
+}
+
 /* Layers of each chunk in the division whose stages are as equal as possible. */
 static int *nearly_even(const struct deal *deal, struct arena *arena)
 {
@@ -234,20 +243,34 @@ static int *nearly_even(const struct deal *deal, struct arena *arena)
     int *layers = ARENA_ARRAY(arena, int, (size_t)num_stages);
     int *chunks = ARENA_ARRAY(arena, int, (size_t)placement_chunks(deal->placement));
     bool is_least = num_layers == deal_least_sum(deal);
-    for (int stage = 0; stage < num_stages; stage++)
-        layers[stage] = is_least ? deal_least(deal, stage)
-                                 : num_layers / num_stages + (stage < num_layers % num_stages);
+    int holding = count_holding(deal), held = 0;
+    for (int stage = 0; stage < num_stages; stage++) {
+        bool can_hold = deal_holds(deal, stage);
+        layers[stage] = is_least   ? deal_least(deal, stage)
+                        : can_hold ? num_layers / holding + (held < num_layers % holding)
+                                   : 0;
+        held += can_hold;
+    }
     deal_all(deal, layers, chunks);
     return chunks;
 }
 
-/* The space of plans with `pp` stages of `vpp` given chunks: a nearly even list of layers
- * represents all lists. */
-static struct space space_of_stages(const struct space *space, int pp, int vpp, struct arena *arena)
+/* What a point of the lattice has besides its words: stages, chunks per stage, and the place of
+ * modules for later tokens. */
+struct stages_of {
+    int pp, vpp;
+    enum mtp_place mtp_place;
+};
+
+/* The space of plans with given chunks: a nearly even list of layers represents all lists. */
+static struct space space_of_stages(const struct space *space, const struct stages_of *stages,
+                                    struct arena *arena)
 {
+    int pp = stages->pp, vpp = stages->vpp;
     struct space of = *space;
     of.base.pp = pp;
     of.base.vpp = of.vpp = vpp;
+    of.base.mtp_place = (int)stages->mtp_place;
     struct deal deal = deal_of(&of.base, space->model, space->head_layers);
     of.base.chunk_layers = nearly_even(&deal, arena);
     of.base.num_chunk_layers = pp * vpp;
@@ -296,7 +319,8 @@ static bool is_of_lattice(const struct split *split, const struct plan *plan,
 {
     const struct model *model = space->model;
     struct deal deal = deal_of(plan, model, space->head_layers);
-    if (split->vpp != plan->vpp || (!split->layers && model->layers % plan_chunks(plan) != 0))
+    if (split->vpp != plan->vpp || (int)split->mtp_place != plan->mtp_place ||
+        (!split->layers && model->layers % plan_chunks(plan) != 0))
         return false;
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
         chunks[chunk] = split->layers ? split->layers[chunk] : model->layers / plan_chunks(plan);
@@ -317,8 +341,19 @@ static int count_known(const struct search *search, const struct plan *plan, str
 /* The number of divisions of the layers over stages that each have at least their fewest layers. */
 static double count_dealt(const struct deal *deal)
 {
-    int stages = deal->placement.num_stages, left = deal->num_layers - deal_least_sum(deal);
+    int stages = count_holding(deal), left = deal->num_layers - deal_least_sum(deal);
     return left < 0 ? 0 : count_divisions(left + stages, stages, false);
+}
+
+/* The same for 1F1B, with every number of recomputed layers per stage. A last stage that may have
+ * no layers has some, or the stages before it have all. */
+static double count_mixes(const struct deal *deal)
+{
+    int stages = count_holding(deal);
+    double divisions = count_divisions(deal->num_layers, stages, true);
+    if (deal->end_least == 0)
+        divisions += count_divisions(deal->num_layers, stages - 1, true);
+    return divisions;
 }
 
 /* The number of divisions that the space does not have already; with block:N, the divisions with
@@ -331,38 +366,50 @@ static void count_new(const struct search *search, const struct plan *plan, doub
     struct deal deal = deal_of(plan, search->space->model, search->space->head_layers);
     int known = uneven ? count_known(search, plan, arena) : layers % plan->pp == 0;
     divisions[0] = uneven ? count_dealt(&deal) - known : 0;
-    divisions[1] =
-        uneven ? count_divisions(layers, plan->pp, true) : count_even_mixes(layers, plan->pp);
+    divisions[1] = uneven ? count_mixes(&deal) : count_even_mixes(layers, plan->pp);
     divisions[1] -= 2 * known;
 }
 
-/* Whether layers can be divided over `pp` stages of `vpp` chunks in the plan's schedule. */
-static bool has_divisions(const struct search *search, int pp, int vpp)
+/* Whether layers can be divided so in the plan's schedule. */
+static bool has_divisions(const struct search *search, const struct stages_of *stages)
 {
     const struct space *space = search->space;
     struct plan plan = space->base;
+    int pp = stages->pp, vpp = stages->vpp;
     plan.pp = pp;
     plan.vpp = vpp;
+    plan.mtp_place = (int)stages->mtp_place;
     if ((space->vpp > 0 && space->vpp != vpp) || (vpp > 1 && pp == 1))
+        return false;
+    if (plan.mtp_place == MTP_APART && (pp < 3 || !search->request->uneven))
         return false;
     struct deal deal = deal_of(&plan, space->model, space->head_layers);
     return deal_least_sum(&deal) <= space->model->layers &&
            (!plan_is_dealt(&plan) || lattice_deals(search));
 }
 
-static bool begin_stages(const struct search *search, int pp, int vpp, struct arena *arena,
-                         struct stages_space *out)
+static bool begin_stages(const struct search *search, const struct stages_of *stages,
+                         struct arena *arena, struct stages_space *out)
 {
-    if (!has_divisions(search, pp, vpp))
+    if (!has_divisions(search, stages))
         return false;
-    out->space = space_of_stages(search->space, pp, vpp, arena);
+    out->space = space_of_stages(search->space, stages, arena);
     const struct plan *base = &out->space.base;
-    if (search->request->uneven && !forbidden_allows(&out->space.forbidden, "stages", base))
+    if (search->request->uneven && (!forbidden_allows(&out->space.forbidden, "stages", base) ||
+                                    !forbidden_allows(&out->space.forbidden, "mtp", base)))
         return false;
     if (search->request->recompute_mixes && !plan_is_dealt(base))
         mix_recompute(&out->space, arena);
     count_new(search, base, out->divisions, arena);
     return true;
+}
+
+/* Whether modules for later tokens may be at this place. */
+static bool has_place(const struct space *space, enum mtp_place place)
+{
+    if (space->mtp_is_fixed)
+        return (int)place == space->base.mtp_place;
+    return place == MTP_BESIDE || space->model->mtp > 0;
 }
 
 /* The maximum number of chunks per stage that the schedule allows. */
@@ -373,7 +420,8 @@ static int most_chunks(const struct space *space, int pp)
     if (generator->rule)
         return 2;
     bool is_open = !*base->schedule || strcmp(base->schedule, "interleaved") == 0;
-    return is_open && pp > 1 ? (space->model->layers + 1) / pp : 1;
+    int without_layers = space->model->mtp > 0 ? 2 : 1; /* at most so many chunks have no layers */
+    return is_open && pp > 1 ? (space->model->layers + without_layers) / pp : 1;
 }
 
 static int fewest_chunks(const struct space *space)
@@ -388,17 +436,20 @@ static void begin_listing(struct listing *listing, struct arena *arena)
     const struct values *pp = &space->pp;
     int most = 0, least = fewest_chunks(space);
     for (int i = 0; i < pp->count; i++)
-        most += most_chunks(space, pp->at[i]);
+        most += 2 * most_chunks(space, pp->at[i]);
     listing->spaces = ARENA_ARRAY(arena, struct stages_space, (size_t)most);
     for (int i = 0; i < pp->count; i++)
-        for (int vpp = least; vpp <= most_chunks(space, pp->at[i]); vpp++) {
-            struct stages_space *of = &listing->spaces[listing->num_spaces];
-            if (!begin_stages(listing->search, pp->at[i], vpp, arena, of))
-                continue;
-            of->first_site = listing->num_sites;
-            listing->num_sites += space_num_sites(&of->space);
-            listing->num_spaces++;
-        }
+        for (int vpp = least; vpp <= most_chunks(space, pp->at[i]); vpp++)
+            for (int place = MTP_BESIDE; place <= MTP_APART; place++) {
+                struct stages_space *of = &listing->spaces[listing->num_spaces];
+                struct stages_of stages = { pp->at[i], vpp, (enum mtp_place)place };
+                if (!has_place(space, stages.mtp_place) ||
+                    !begin_stages(listing->search, &stages, arena, of))
+                    continue;
+                of->first_site = listing->num_sites;
+                listing->num_sites += space_num_sites(&of->space);
+                listing->num_spaces++;
+            }
 }
 
 static void examine_order(struct collector *collector, const int *order)

@@ -4,6 +4,7 @@
 
 #include "base/statistics.h"
 #include "models/blocks.h"
+#include "search/uneven/deal.h"
 
 #include <assert.h>
 #include <math.h>
@@ -14,7 +15,7 @@
 static size_t options_at(const struct stage_table *table, int stage, int first)
 {
     size_t row = (size_t)stage * (size_t)table->num_firsts;
-    return (row + (size_t)(table->num_firsts > 1 ? first : 0)) * (size_t)table->most_layers;
+    return (row + (size_t)(table->num_firsts > 1 ? first : 0)) * ((size_t)table->most_layers + 1);
 }
 
 const struct stage_option *stage_options(const struct stage_table *table, int stage, int first)
@@ -44,6 +45,7 @@ struct filler {
     struct evaluator *evaluator;
     const struct stage_request *request;
     struct stage_common common;
+    struct deal deal;
     struct stage_table *table;
 };
 
@@ -101,10 +103,10 @@ static struct stage_option find_option(const struct filler *filler, struct stage
 
 /* An option without recompute that fits on a middle stage also fits on the next one, and takes the
  * same time except for messages over other boundaries. */
-static bool is_as_before(const struct stage_table *table, int stage,
-                         const struct stage_option *before)
+static bool is_as_before(const struct filler *filler, int stage, const struct stage_option *before)
 {
-    return stage > 1 && stage < table->num_stages - 1 && before->fits && before->recomputed == 0;
+    return stage > 1 && stage < filler->table->num_stages - 1 && stage != filler->deal.end_chunk &&
+           before->fits && before->recomputed == 0;
 }
 
 /* If the layers of a stage have, one by one, the same kinds as those one position earlier, time and
@@ -132,26 +134,32 @@ static struct stage_option next_middle(const struct filler *filler, int stage,
     return next;
 }
 
-/* The number of layers that a stage after `first` layers may have, from *least on; 0: it cannot
- * begin there. Each later stage needs a layer, and the last stage takes all that are left. If all
- * layers are equal, any number is allowed that leaves one for each other stage. */
+/* The most layers that a stage after `first` layers may have, from *least on; -1: it cannot begin
+ * there. Each other stage needs its fewest layers, and the last stage that can have layers takes
+ * all that are left. If all layers are equal, any number is allowed that leaves enough for the
+ * others. */
 static int range_of(const struct filler *filler, int stage, int first, int *least)
 {
     const struct stage_table *table = filler->table;
-    int only = filler->request->layers, most = table->most_layers;
-    *least = 1;
+    const struct deal *deal = &filler->deal;
+    int only = filler->request->layers, most = deal_most(deal, stage);
+    *least = deal_least(deal, stage);
     if (table->num_firsts > 1) {
-        int behind = table->num_stages - 1 - stage;
-        most = table->num_layers - first - behind;
-        if (first < stage || most < 1 || (stage == 0 && first > 0))
-            return 0;
-        if (behind == 0)
+        int before = deal_least_before(deal, stage);
+        int left = table->num_layers - first;
+        int behind = deal_least_sum(deal) - before - *least;
+        if (first < before || left - behind < *least || (stage == 0 && first > 0))
+            return -1;
+        if (stage > deal->end_chunk && left > 0)
+            return -1;
+        most = left - behind;
+        if (stage >= deal->end_chunk)
             *least = most;
     }
     if (only == 0)
         return most;
     if (only < *least || only > most)
-        return 0;
+        return -1;
     *least = only;
     return only;
 }
@@ -168,9 +176,10 @@ static void fill_options(const struct filler *filler, int stage, int first)
         first > 0 ? stage_options(table, stage, first - 1) : options;
     double limit_s = filler->request->limit_s;
     int least, most = range_of(filler, stage, first, &least);
-    for (int i = least - 1; i < most; i++) {
-        struct stage_share share = { .stage = stage, .layers = i + 1, .first_layer = first };
-        options[i] = is_as_before(table, stage, &before[i]) ? next_middle(filler, stage, &before[i])
+    for (int i = least; i <= most; i++) {
+        struct stage_share share = { .stage = stage, .layers = i, .first_layer = first };
+        options[i] = is_as_before(filler, stage, &before[i])
+                         ? next_middle(filler, stage, &before[i])
                      : is_as_earlier(filler, share, &earlier[i]) ? earlier[i]
                                                                  : find_option(filler, share);
         if (!options[i].fits)
@@ -186,15 +195,15 @@ static void fill_options(const struct filler *filler, int stage, int first)
 /* --- lower bounds of any division --------------------------------------------------------------
  */
 
-/* The largest number of equal layers for which the stage's `of_s` is at most `most_s`; 0: none. */
+/* The largest number of equal layers for which the stage's `of_s` is at most `most_s`; -1: none. */
 static int most_within(const struct stage_table *table, int stage,
                        double (*of_s)(const struct stage_option *option), double most_s)
 {
     const struct stage_option *options = stage_options(table, stage, 0);
-    for (int k = table->most_layers; k > 0; k--)
-        if (options[k - 1].fits && of_s(&options[k - 1]) <= most_s)
+    for (int k = table->most_layers; k >= 0; k--)
+        if (options[k].fits && of_s(&options[k]) <= most_s)
             return k;
-    return 0;
+    return -1;
 }
 
 /* Gives each stage as many layers as it can take, which leaves the fewest for later stages, as
@@ -205,7 +214,7 @@ static bool equal_layers_are_held(const struct stage_table *table,
     int layers = 0;
     for (int stage = 0; stage < table->num_stages; stage++) {
         int most = most_within(table, stage, of_s, most_s);
-        if (most == 0)
+        if (most < 0)
             return false;
         layers += most;
     }
@@ -234,14 +243,14 @@ static struct reached reach(const struct stage_table *table,
     memset(reached.at, 0, count * sizeof *reached.at);
     *reached_at(&reached, 0, 0) = true;
     for (int stage = 0; stage < table->num_stages; stage++)
-        for (int first = 0; first < table->num_layers; first++) {
+        for (int first = 0; first <= table->num_layers; first++) {
             if (!*reached_at(&reached, stage, first))
                 continue;
             const struct stage_option *options = stage_options(table, stage, first);
             int most = table->most_layers < table->num_layers - first ? table->most_layers
                                                                       : table->num_layers - first;
-            for (int k = 1; k <= most; k++)
-                if (options[k - 1].fits && of_s(&options[k - 1]) <= most_s)
+            for (int k = 0; k <= most; k++)
+                if (options[k].fits && of_s(&options[k]) <= most_s)
                     *reached_at(&reached, stage + 1, first + k) = true;
         }
     return reached;
@@ -288,7 +297,7 @@ static double least_s(const struct stage_table *table, int stage, size_t member)
 {
     const struct stage_option *options = stage_options(table, stage, 0);
     double least_s = HUGE_VAL;
-    for (int i = 0; i < table->num_firsts * table->most_layers; i++)
+    for (int i = 0; i < table->num_firsts * (table->most_layers + 1); i++)
         if (options[i].fits)
             least_s =
                 fmin(least_s, *(const double *)(const void *)((const char *)&options[i] + member));
@@ -315,10 +324,10 @@ static void balance_kinds(const struct stage_table *table, int *layers)
 {
     struct reached reached = reach(table, stage_pass_s, table->longest_pass_s);
     for (int stage = table->num_stages - 1, end = table->num_layers; stage >= 0; stage--) {
-        for (int k = table->most_layers; k > 0; k--) {
+        for (int k = table->most_layers; k >= 0; k--) {
             if (k > end || !*reached_at(&reached, stage, end - k))
                 continue;
-            const struct stage_option *option = &stage_options(table, stage, end - k)[k - 1];
+            const struct stage_option *option = &stage_options(table, stage, end - k)[k];
             if (option->fits && stage_pass_s(option) <= table->longest_pass_s)
                 layers[stage] = k;
         }
@@ -343,7 +352,7 @@ bool stage_table_balance(const struct stage_table *table, int *layers)
     /* removes layers from the last stages first, as fewer microbatches are in flight there */
     while (excess > 0)
         for (int stage = table->num_stages - 1; stage >= 0 && excess > 0; stage--)
-            if (layers[stage] > 1 && stage_options(table, stage, 0)[layers[stage] - 2].fits) {
+            if (layers[stage] > 0 && stage_options(table, stage, 0)[layers[stage] - 1].fits) {
                 layers[stage]--;
                 excess--;
             }
@@ -354,19 +363,20 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
                                    struct arena *arena)
 {
     const struct plan *plan = request->plan;
-    assert(plan->vpp == 1 && plan->pp <= request->model->layers);
+    struct deal deal = deal_of(plan, request->model, request->head_layers);
+    assert(plan->vpp == 1 && deal_least_sum(&deal) <= request->model->layers);
     struct stage_table table = {
         .num_stages = plan->pp,
         .num_layers = request->model->layers,
         .num_microbatches = plan_microbatches(plan, request->model->batch),
-        .most_layers = request->model->layers - plan->pp + 1,
-        .num_firsts = model_num_kinds(request->model) > 1 ? request->model->layers : 1,
+        .most_layers = deal_most(&deal, 0),
+        .num_firsts = model_num_kinds(request->model) > 1 ? request->model->layers + 1 : 1,
         .lag_s = HUGE_VAL,
         .step_s = request->step_s,
     };
     table.options = ARENA_ARRAY(arena, struct stage_option, num_options(&table));
     struct filler filler = { evaluator, request, evaluate_stage_common(evaluator, plan, arena),
-                             &table };
+                             deal, &table };
     for (int stage = 0; stage < table.num_stages; stage++)
         for (int first = 0; first < table.num_firsts; first++)
             fill_options(&filler, stage, first);

@@ -32,10 +32,10 @@ struct stage_option {
 
 struct stage_table {
     int num_stages, num_layers, num_microbatches;
-    int most_layers; /* largest number of layers of any stage, as each of the others has at least
-                        one */
+    int most_layers; /* largest number of layers of any stage, as each of the others has its fewest
+                      */
     int num_firsts;  /* number of distinct first layers of a stage: 1 when all layers are of one
-                        kind, as the position then does not matter; else num_layers */
+                        kind, as the position then does not matter; else num_layers + 1 */
     bool is_limited; /* options from some number of layers on were dropped as too slow */
     /* Whether the schedule is not 1F1B. Then only the bound for any order of passes holds. */
     bool in_any_order;
@@ -57,7 +57,7 @@ struct stage_request {
     const struct model *model;
     const struct plan *plan;
     int layers;          /* layers of every stage; 0: any */
-    double head_layers;  /* model_head_layers; used only for dealt stages */
+    double head_layers;  /* model_head_layers */
     double memory_bytes; /* GPU memory */
     /* Options whose stage alone makes a step take this long may be dropped. HUGE_VAL: none. */
     double limit_s;
@@ -71,7 +71,7 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
 /* Fills in the lower bounds over all divisions, after the options. */
 void stage_table_close(struct stage_table *table, struct arena *arena);
 
-/* The options of a stage that begins after `first` layers, indexed by layers - 1; most_layers of
+/* The options of a stage that begins after `first` layers, indexed by layers; most_layers + 1 of
  * them. */
 const struct stage_option *stage_options(const struct stage_table *table, int stage, int first);
 /* The time of all passes of one microbatch. */

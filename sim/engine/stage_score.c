@@ -114,9 +114,8 @@ static void keep_durations(struct evaluation *w, int chunk, const struct chunk_t
  * of layers. */
 static bool are_same(const struct evaluation *w, int one, int other)
 {
-    struct placement placement = plan_placement(w->plan);
     return model_num_kinds(w->model) == 1 && w->plan->num_recompute_layers <= 1 &&
-           !placement_has_end(placement, one) && !placement_has_end(placement, other) &&
+           !plan_has_end(w->plan, one) && !plan_has_end(w->plan, other) &&
            w->plan->chunk_layers[one] == w->plan->chunk_layers[other];
 }
 

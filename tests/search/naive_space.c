@@ -22,7 +22,8 @@ static void add(struct naive_space *space, int *capacity, const struct plan *pla
 
 static struct arena lists;
 
-static void add_split(struct naive_splits *splits, int pp, int vpp, const int *layers)
+static void add_split_at(struct naive_splits *splits, int pp, int vpp, const int *layers,
+                         bool is_apart)
 {
     int chunks = pp * vpp;
     bool is_even = true;
@@ -30,7 +31,7 @@ static void add_split(struct naive_splits *splits, int pp, int vpp, const int *l
         is_even = is_even && layers[i] == layers[0];
     for (int i = 0; i < splits->count; i++) {
         const struct naive_split *known = &splits->at[i];
-        if (known->vpp == vpp &&
+        if (known->vpp == vpp && known->is_apart == is_apart &&
             (known->layers
                  ? !is_even && memcmp(known->layers, layers, (size_t)chunks * sizeof *layers) == 0
                  : is_even))
@@ -39,7 +40,12 @@ static void add_split(struct naive_splits *splits, int pp, int vpp, const int *l
     int *copy = is_even ? NULL : ARENA_ARRAY(&lists, int, (size_t)chunks);
     if (copy)
         memcpy(copy, layers, (size_t)chunks * sizeof *layers);
-    splits->at[splits->count++] = (struct naive_split){ vpp, copy };
+    splits->at[splits->count++] = (struct naive_split){ vpp, copy, is_apart };
+}
+
+static void add_split(struct naive_splits *splits, int pp, int vpp, const int *layers)
+{
+    add_split_at(splits, pp, vpp, layers, false);
 }
 
 /* Adds the splits with `most` layers per chunk and fewer in the first and the last chunk. */
@@ -93,10 +99,42 @@ static void try_light(const struct model *model, struct naive_splits *splits, in
         }
 }
 
+/* As many layers on the first `used` chunks, where the last of them begins with `more`; one less in
+ * the last, the first, the second ... until the sum is right. */
+static bool deal_on(const struct model *model, int *layers, int used, int more)
+{
+    int sum = 0, all = model->layers + more;
+    for (int i = 0; i < used; i++)
+        sum += layers[i] = (all + used - 1) / used;
+    for (int turn = 0; sum > all; turn++, sum--)
+        layers[turn == 0 ? used - 1 : turn - 1]--;
+    layers[used - 1] -= more;
+    return layers[used - 1] >= 0;
+}
+
+/* Splits of models with modules for later tokens whose last chunks have no layers. */
+static void try_without_layers(const struct model *model, struct naive_splits *splits, int pp,
+                               int vpp)
+{
+    int layers[4096], chunks = pp * vpp;
+    if (model->mtp == 0 || chunks - 1 > model->layers)
+        return;
+    layers[chunks - 1] = 0;
+    deal_on(model, layers, chunks - 1, 0);
+    add_split_at(splits, pp, vpp, layers, false);
+    if (pp == 2)
+        return;
+    if (deal_on(model, layers, chunks - 1, model->mtp))
+        add_split_at(splits, pp, vpp, layers, true);
+    layers[chunks - 2] = 0;
+    deal_on(model, layers, chunks - 2, 0);
+    add_split_at(splits, pp, vpp, layers, true);
+}
+
 struct naive_splits naive_splits(const struct model *model, int pp)
 {
     struct naive_splits splits = {
-        ARENA_ARRAY(&lists, struct naive_split, 3 * (size_t)model->layers + 9), 0
+        ARENA_ARRAY(&lists, struct naive_split, 6 * (size_t)model->layers + 18), 0
     };
     bool any = false;
     for (int counted = 0; counted < 3; counted++)
@@ -112,9 +150,11 @@ struct naive_splits naive_splits(const struct model *model, int pp)
             try_nearly(model, &splits, pp, vpp);
         if (vpp == 1 || splits.count > before)
             try_light(model, &splits, pp, vpp);
+        if (vpp == 1 || splits.count > before)
+            try_without_layers(model, &splits, pp, vpp);
     }
     if (splits.count == 0)
-        splits.at[splits.count++] = (struct naive_split){ 1, NULL };
+        splits.at[splits.count++] = (struct naive_split){ 1, NULL, false };
     return splits;
 }
 
@@ -143,6 +183,7 @@ static void add_degrees(struct naive_space *space, int *capacity, struct plan pl
                     const struct naive_split *of = &of_pp[plan.pp].at[split];
                     plan.sp = sp;
                     plan.vpp = of->vpp;
+                    plan.mtp_place = of->is_apart ? MTP_APART : MTP_BESIDE;
                     plan.chunk_layers = of->layers;
                     plan.num_chunk_layers = of->layers ? plan.pp * of->vpp : 0;
                     plan.dp = num_gpus / plan.tp / plan.cp / plan.pp;

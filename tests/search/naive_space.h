@@ -10,7 +10,8 @@
  * the process ends. */
 struct naive_split {
     int vpp;
-    int *layers; /* the number of layers of each chunk; NULL if all are equal */
+    int *layers;   /* the number of layers of each chunk; NULL if all are equal */
+    bool is_apart; /* modules for later tokens are in the chunk before the last */
 };
 struct naive_splits {
     struct naive_split *at;

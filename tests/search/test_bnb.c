@@ -31,9 +31,8 @@ static const char *const fixed[] = { NULL,
                                      "pp4",
                                      "offload=optimizer",
                                      "offload=activations" };
-static const char *const forbidden[] = {
-    NULL, NULL, "cp", "recompute=none", "zero0 tp2", "mtp=beside"
-};
+static const char *const forbidden[] = { NULL,        NULL,        "cp", "recompute=none",
+                                         "zero0 tp2", "mtp=beside" };
 
 static struct search_request random_request(const struct instance *instance, uint64_t seed)
 {

@@ -32,13 +32,36 @@ static void check_list(const int *chunks, const int *expected, int count)
                       expected[i]);
 }
 
+/* Modules for later tokens, apart from the head: two on chunk 4 of stage 0 count as two layers, and
+ * chunk 5 has only the head. Stage 0 gives chunks 0 and 2 two layers each before chunk 4 gets one.
+ * Stage 1 has chunks 1 and 3 for layers. */
+START_TEST(modules_count_as_layers_where_they_are)
+{
+    struct deal apart = { { 2, 3, NULL }, 12, 2, 4, 0 };
+    int chunks[6];
+    ck_assert_int_eq(deal_least(&apart, 0), 2);
+    ck_assert_int_eq(deal_least(&apart, 1), 2);
+    ck_assert_int_eq(deal_most(&apart, 1), 10);
+    ck_assert_int_eq(deal_least_before(&apart, 3), 3);
+    deal_all(&apart, (const int[]){ 5, 7 }, chunks);
+    check_list(chunks, (const int[]){ 2, 3, 2, 4, 1, 0 }, 6);
+    ck_assert(deal_makes(&apart, chunks));
+    ck_assert(!deal_makes(&apart, (const int[]){ 2, 3, 2, 3, 1, 1 }));
+    struct deal single = { { 3, 1, NULL }, 12, 1, 1, 0 };
+    ck_assert_int_eq(deal_least_sum(&single), 1);
+    ck_assert(deal_holds(&single, 1) && !deal_holds(&single, 2));
+    deal_all(&single, (const int[]){ 12, 0, 0 }, chunks);
+    check_list(chunks, (const int[]){ 12, 0, 0 }, 3);
+}
+END_TEST
+
 /* A stage's layers are dealt to its chunks one by one. In this case of two stages with three
  * chunks, stage 0 has chunks 0, 2 and 4, stage 1 has 1, 3 and 5. Chunk 5 has the head, which counts
  * as 1.5 layers. Of stage 1's seven layers, chunks 1 and 3 get two each before chunk 5 gets its
  * first, because 1.5 + 1 is more than 2. Then chunks 1 and 3 get a third layer. */
 START_TEST(layers_go_to_the_chunk_with_the_least_weight)
 {
-    struct deal ring = { { 2, 3, NULL }, 12, 1.5 };
+    struct deal ring = { { 2, 3, NULL }, 12, 1.5, 5, 0 };
     int chunks[6];
     ck_assert_int_eq(deal_least(&ring, 0), 3);
     ck_assert_int_eq(deal_least(&ring, 1), 2);
@@ -50,10 +73,10 @@ START_TEST(layers_go_to_the_chunk_with_the_least_weight)
     check_list(chunks, (const int[]){ 1, 1, 1, 1, 1, 0 }, 6);
     ck_assert(!deal_makes(&ring, (const int[]){ 2, 3, 1, 3, 2, 1 }));
     ck_assert(!deal_makes(&ring, (const int[]){ 1, 0, 1, 1, 1, 1 }));
-    struct deal v = { { 3, 2, &placement_v }, 12, 1 };
+    struct deal v = { { 3, 2, &placement_v }, 12, 1, 5, 0 };
     deal_all(&v, (const int[]){ 4, 5, 3 }, chunks);
     check_list(chunks, (const int[]){ 2, 2, 1, 2, 3, 2 }, 6);
-    struct deal single = { { 3, 1, NULL }, 12, 9 };
+    struct deal single = { { 3, 1, NULL }, 12, 9, 2, 1 };
     deal_all(&single, (const int[]){ 4, 5, 3 }, chunks);
     check_list(chunks, (const int[]){ 4, 5, 3 }, 3);
 }
@@ -73,6 +96,9 @@ static const char *const layouts[] = {
     "pp4 mb1 schedule=zb-h1 zero1",
     "pp3 mb2 schedule=zb-h2",
     "pp3 mb2 schedule=gpipe zero1 recompute=full",
+    "pp3 mb1 vpp2 zero1 mtp=apart",
+    "pp4 mb1 schedule=zb-h1 zero1 mtp=apart",
+    "pp3 mb1 vpp2 schedule=zb-v mtp=apart",
 };
 
 enum { NUM_KINDS_OF_MODELS = 3 };
@@ -107,6 +133,7 @@ static void make(const char *layout, int which, struct plan *plan, struct arena 
     model->vocab = 120000;
     model->batch = 96;
     mix(which);
+    model->mtp = strstr(layout, "mtp=") ? 1 + which % 2 : 0;
     check_ok(plan_parse(layout, arena, plan, &err), &err);
     check_ok(plan_derive_data(plan, 24, &err), &err);
 }
@@ -127,7 +154,7 @@ static bool next_layers(const struct deal *deal, int *layers)
 {
     for (;;) {
         int stage = 0, sum = 0, stages = deal->placement.num_stages;
-        while (stage < stages && layers[stage] == deal->num_layers) {
+        while (stage < stages && layers[stage] == deal_most(deal, stage)) {
             layers[stage] = deal_least(deal, stage);
             stage++;
         }
@@ -143,7 +170,7 @@ static bool next_layers(const struct deal *deal, int *layers)
 
 static const struct stage_option *option_at(const struct stage_table *table, int stage, int layers)
 {
-    return &stage_options(table, stage, 0)[layers - 1];
+    return &stage_options(table, stage, 0)[layers];
 }
 
 /* The table has an option for each number of layers and recomputed layers of a stage. Compares an
@@ -273,6 +300,8 @@ static const char *const points[] = {
     "tp1 cp1 pp2 mb1 vpp2 schedule=dualpipev zero1 recompute=none",
     "tp1 cp1 pp4 mb1 vpp1 schedule=zb-h1 zero1 recompute=none",
     "tp1 cp1 pp3 mb2 vpp1 schedule=gpipe zero1 recompute=full",
+    "tp1 cp1 pp3 mb1 vpp2 zero1 recompute=none mtp=apart",
+    "tp1 cp1 pp4 mb1 vpp1 schedule=zb-h1 zero1 recompute=none mtp=apart",
 };
 
 enum { NUM_TIGHT = 2 };
@@ -331,6 +360,7 @@ static Suite *suite(void)
     suite_add_tcase(s, tc);
     TCase *deals = tcase_create("deals");
     tcase_add_test(deals, layers_go_to_the_chunk_with_the_least_weight);
+    tcase_add_test(deals, modules_count_as_layers_where_they_are);
     suite_add_tcase(s, deals);
     return s;
 }

@@ -52,8 +52,12 @@ static void draw_shape(struct random *rng, struct pipe *pipe)
         stages = 4;
     int least = strcmp(name, "dualpipev") == 0 ? 2 * stages : stages;
     pipe->shape = (struct schedule_shape){ stages, rounds, within(rng, least, least + 7), 0 };
+    enum { NO_MODULES, ALSO_NONE, BESIDE, APART };
+    int modules = within(rng, NO_MODULES, stages > 2 ? APART : BESIDE);
     pipe->deal = (struct deal){ .placement = { stages, rounds, pipe->generator->rule },
-                                .head_layers = between(rng, 0, 2.5) };
+                                .end_layers = between(rng, 0, 2.5),
+                                .end_chunk = stages * rounds - 1 - (modules == APART),
+                                .end_least = rounds == 1 && modules < BESIDE };
     int fewest = deal_least_sum(&pipe->deal);
     pipe->deal.num_layers =
         within(rng, fewest, fewest > MOST_LAYERS - 5 ? MOST_LAYERS : fewest + 5);
@@ -81,8 +85,10 @@ static struct pipe random_pipe(uint64_t seed)
     for (int chunk = 0; chunk < placement_chunks(pipe.deal.placement); chunk++) {
         pipe.factor[chunk] = are_alike ? 1 : between(&rng, 0.7, 1.4);
         pipe.start_s[chunk] = chunk == 0 ? between(&rng, 0, 0.3) : 0;
-        if (placement_has_head(pipe.deal.placement, chunk))
-            pipe.start_s[chunk] += pipe.deal.head_layers * between(&rng, 0.8, 1.2);
+        if (placement_has_head(pipe.deal.placement, chunk) && chunk > pipe.deal.end_chunk)
+            pipe.start_s[chunk] += between(&rng, 0.1, 2);
+        if (chunk == pipe.deal.end_chunk)
+            pipe.start_s[chunk] += pipe.deal.end_layers * between(&rng, 0.8, 1.2);
     }
     for (int stage = 0; stage < pipe.shape.num_stages; stage++) {
         pipe.comm_s[stage] = within(&rng, 0, 1) ? between(&rng, 0, 2) : 0;
@@ -210,7 +216,7 @@ static bool next_division(const struct pipe *pipe, int *layers)
 {
     for (;;) {
         int stage = 0, sum = 0;
-        while (stage < pipe->shape.num_stages && layers[stage] == pipe->deal.num_layers) {
+        while (stage < pipe->shape.num_stages && layers[stage] == deal_most(&pipe->deal, stage)) {
             layers[stage] = deal_least(&pipe->deal, stage);
             stage++;
         }
@@ -229,7 +235,7 @@ static bool next_division(const struct pipe *pipe, int *layers)
 
 static struct stage_option *option_at(const struct pipe *pipe, int stage, int layers)
 {
-    return &pipe->table.options[stage * pipe->table.most_layers + layers - 1];
+    return &pipe->table.options[stage * (pipe->table.most_layers + 1) + layers];
 }
 
 /* The option of the table with these times of a stage. */
@@ -280,7 +286,7 @@ static void fill_table(struct pipe *pipe, struct arena *arena)
                                         .in_any_order = true,
                                         .lag_s = pipe->lag_s,
                                         .step_s = pipe->step_s };
-    size_t count = (size_t)(stages * pipe->deal.num_layers);
+    size_t count = (size_t)(stages * (pipe->deal.num_layers + 1));
     pipe->table.options = ARENA_ARRAY(arena, struct stage_option, count);
     int layers[MOST_STAGES];
     begin_divisions(pipe, layers);
@@ -372,10 +378,10 @@ static struct division_problem problem_of(const struct pipe *pipe, struct arena 
     int stages = pipe->shape.num_stages;
     struct stage_choices *choices = ARENA_ARRAY(arena, struct stage_choices, (size_t)stages);
     for (int stage = 0; stage < stages; stage++) {
-        size_t room = (size_t)pipe->table.most_layers;
+        size_t room = (size_t)pipe->table.most_layers + 1;
         struct stage_choice *at = ARENA_ARRAY(arena, struct stage_choice, room);
         int count = 0;
-        for (int layers = 1; layers <= pipe->table.most_layers; layers++) {
+        for (int layers = 0; layers <= pipe->table.most_layers; layers++) {
             const struct stage_option *option = option_at(pipe, stage, layers);
             if (option->fits)
                 at[count++] = (struct stage_choice){

@@ -210,12 +210,13 @@ static double fronts_s(const struct division_problem *problem)
         .num_microbatches = problem->num_microbatches,
         .most_layers = most,
         .num_firsts = 1,
-        .options = ARENA_ARRAY(&arena, struct stage_option, (size_t)(problem->num_stages * most)),
+        .options =
+            ARENA_ARRAY(&arena, struct stage_option, (size_t)(problem->num_stages * (most + 1))),
     };
     for (int stage = 0; stage < problem->num_stages; stage++)
         for (int i = 0; i < problem->stages[stage].count; i++) {
             const struct stage_choice *choice = &problem->stages[stage].at[i];
-            table.options[stage * most + choice->layers - 1] = (struct stage_option){
+            table.options[stage * (most + 1) + choice->layers] = (struct stage_option){
                 .fits = true,
                 .layers = choice->layers,
                 .recomputed = choice->recomputed,

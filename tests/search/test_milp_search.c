@@ -46,7 +46,8 @@ static double step_s(const struct search_result *result)
 
 /* --- comparison with dynamic programming ------------------------------------------------------ */
 
-static const char *const fixed[] = { "pp4 vpp1", "pp8 vpp1", "pp16 vpp1 mb1", "pp4 vpp1" };
+static const char *const fixed[] = { "pp4 vpp1", "pp8 vpp1",           "pp16 vpp1 mb1",
+                                     "pp4 vpp1", "pp4 vpp1 mb1 zero1", "pp8 vpp1 mb2 mtp=apart" };
 
 /* Every third of 12 blocks is three times as wide. */
 static void mix_blocks(void)
@@ -64,6 +65,7 @@ START_TEST(the_milp_answer_is_no_faster_than_the_proved_optimum_and_states_its_g
     load("llama3-8b", 32);
     if (_i == 3)
         mix_blocks();
+    model.mtp = _i > 3;
     struct search_request dp = request_for("dp", fixed[_i]);
     struct search_request milp = request_for("milp", fixed[_i]);
     dp.recompute_mixes = milp.recompute_mixes = true;

@@ -99,6 +99,7 @@ START_TEST(the_best_plan_equals_that_of_enumerating_all_plans)
         widen_first(1 + _i % 5);
     if (_i % 4 == 3)
         widen_every_second(2);
+    instance.model.mtp = _i % 5 < 2 ? 1 + _i % 2 : 0;
     struct search_request request = new_request();
     request.recompute_mixes = _i % 3 != 0;
     request.method = _i % 2 ? "dp" : "bnb";
@@ -211,8 +212,9 @@ static int check_options(struct evaluator *evaluator, const struct plan *plan,
         most = table->num_layers - first - behind;
     if (table->num_firsts > 1 && (first < stage || (stage == 0 && first > 0)))
         return 0;
-    for (int k = table->num_firsts > 1 && behind == 0 ? most : 1; k <= most; k++) {
-        const struct stage_option *option = &stage_options(table, stage, first)[k - 1];
+    int fewest = table->num_firsts > 1 && behind == 0 && most > 0 ? most : 1;
+    for (int k = fewest; k <= most; k++) {
+        const struct stage_option *option = &stage_options(table, stage, first)[k];
         check_option(evaluator, plan, option, stage, first, k);
         tight += option->fits && option->recomputed > 0 && option->recomputed < k;
     }

@@ -59,8 +59,8 @@ static void fill_stage(struct random *rng, struct stage_table *table, const stru
     for (int first = 0; first < table->num_firsts; first++)
         for (int k = 1; k <= table->most_layers && first + k <= table->num_layers; k++) {
             double work_s = weights->before[first + k] - weights->before[first];
-            int row = (stage * table->num_firsts + first) * table->most_layers;
-            table->options[row + k - 1] = (struct stage_option){
+            int row = (stage * table->num_firsts + first) * (table->most_layers + 1);
+            table->options[row + k] = (struct stage_option){
                 .fits = work_s <= most && may_have(table, stage, first, k),
                 .layers = k,
                 .forward_s = work_s + start_s,
@@ -82,11 +82,11 @@ static struct stage_table random_table(uint64_t seed, struct arena *arena)
         .num_layers = layers,
         .num_microbatches = within(&rng, 1, 14),
         .most_layers = layers - stages + 1,
-        .num_firsts = weights.are_equal ? 1 : layers,
+        .num_firsts = weights.are_equal ? 1 : layers + 1,
         .lag_s = within(&rng, 0, 1) ? between(&rng, 0, 0.5) : 0,
         .step_s = between(&rng, 0, 0.1),
     };
-    size_t count = (size_t)(stages * table.num_firsts) * (size_t)table.most_layers;
+    size_t count = (size_t)(stages * table.num_firsts) * ((size_t)table.most_layers + 1);
     table.options = ARENA_ARRAY(arena, struct stage_option, count);
     for (int stage = 0; stage < stages; stage++)
         fill_stage(&rng, &table, &weights, stage);
@@ -102,7 +102,7 @@ static const struct stage_option *option_of(const struct stage_table *table, int
         first += layers[before];
     if (first >= table->num_layers) /* intermediate lists of the iteration may be too long */
         first = table->num_layers - 1;
-    return &stage_options(table, stage, first)[layers[stage] - 1];
+    return &stage_options(table, stage, first)[layers[stage]];
 }
 
 /* Computes the same as time_pipeline and step_s of sim/engine, by the recurrence over every
@@ -243,11 +243,11 @@ static double milp_s(const struct stage_table *table, struct arena *arena)
     struct stage_choices *stages =
         ARENA_ARRAY(arena, struct stage_choices, (size_t)table->num_stages);
     for (int stage = 0; stage < table->num_stages; stage++) {
-        size_t room = (size_t)(table->num_firsts * table->most_layers);
+        size_t room = (size_t)(table->num_firsts * (table->most_layers + 1));
         struct stage_choice *at = ARENA_ARRAY(arena, struct stage_choice, room);
         int count = 0;
         for (int first = 0; first < table->num_firsts; first++)
-            for (int k = 0; k < table->most_layers; k++) {
+            for (int k = 0; k <= table->most_layers; k++) {
                 const struct stage_option *option = &stage_options(table, stage, first)[k];
                 if (option->fits)
                     at[count++] = (struct stage_choice){
@@ -323,7 +323,7 @@ END_TEST
  * layers take no time; no division has such stages, but bounds over all divisions become weak. */
 static struct stage_table one_slow_stage(struct random *rng, int stages, int slow,
                                          double most_lag_s,
-                                         struct stage_option options[2 * MOST_STAGES],
+                                         struct stage_option options[3 * MOST_STAGES],
                                          struct arena *arena)
 {
     enum { OF_SLOW, OF_FIRST, OF_ALL };
@@ -338,7 +338,7 @@ static struct stage_table one_slow_stage(struct random *rng, int stages, int slo
     for (int stage = 0; stage < stages; stage++) {
         int reducer = reducing == OF_SLOW ? slow : reducing == OF_FIRST ? 0 : stage;
         double least_s = stage == slow ? 4 : 0.2, most_s = stage == slow ? 5 : 1;
-        options[2 * stage] = (struct stage_option){
+        options[3 * stage + 1] = (struct stage_option){
             .fits = true,
             .layers = 1,
             .forward_s = between(rng, least_s, most_s),
@@ -346,7 +346,8 @@ static struct stage_table one_slow_stage(struct random *rng, int stages, int slo
             .data_comm_s = stage == reducer ? 3 : 0,
             .optimizer_s = between(rng, 0, 1),
         };
-        options[2 * stage + 1] = (struct stage_option){ .fits = true, .layers = 2 };
+        options[3 * stage] = (struct stage_option){ 0 };
+        options[3 * stage + 2] = (struct stage_option){ .fits = true, .layers = 2 };
     }
     stage_table_close(&table, arena);
     return table;
@@ -360,7 +361,7 @@ START_TEST(the_bound_equals_the_step_if_one_stage_limits)
     static const int layers[MOST_STAGES] = { 1, 1, 1, 1, 1 };
     for (int seed = 0; seed < TURNS(400); seed++) {
         struct random rng = random_new((uint64_t)seed, 0);
-        struct stage_option options[2 * MOST_STAGES];
+        struct stage_option options[3 * MOST_STAGES];
         struct arena arena = { 0 };
         int stages = within(&rng, 2, MOST_STAGES);
         int slow = stages - within(&rng, 1, 2);
@@ -383,7 +384,7 @@ START_TEST(the_bound_uses_the_number_of_microbatches_in_flight)
     } rows[] = { { 0, 4 }, { 0, 5 }, { 0, 8 }, { 1, 3 }, { 1, 4 }, { 1, 5 } };
     static const int layers[] = { 1, 1, 1 };
     for (int row = 0; row < LENGTH(rows); row++) {
-        struct stage_option options[3];
+        struct stage_option options[6] = { { 0 } };
         struct arena arena = { 0 };
         struct stage_table table = { .num_stages = 3,
                                      .num_layers = 3,
@@ -394,7 +395,7 @@ START_TEST(the_bound_uses_the_number_of_microbatches_in_flight)
                                      .options = options };
         for (int stage = 0; stage < 3; stage++) {
             double pass_s = stage == rows[row].slow ? 4 : 0.5;
-            options[stage] = (struct stage_option){
+            options[2 * stage + 1] = (struct stage_option){
                 .fits = true, .layers = 1, .forward_s = pass_s, .backward_s = pass_s
             };
         }
@@ -447,7 +448,7 @@ START_TEST(a_division_is_written_with_the_shortest_words)
         { even, apart, RECOMPUTE_BLOCK, 3, 0 }, { uneven, apart, RECOMPUTE_BLOCK, 3, 3 },
     };
     int threes[] = { 3 };
-    struct split all_even = { 1, SPLIT_EVEN, NULL };
+    struct split all_even = { .vpp = 1, .kind = SPLIT_EVEN };
     struct splits splits = { &all_even, 1 };
     const struct space space = { .pp = { threes, 1 }, .splits = &splits };
     struct plan point = plan_default();
@@ -478,7 +479,7 @@ START_TEST(the_number_of_divisions_equals_their_enumeration)
                                          .num_layers = layers,
                                          .most_layers = layers - stages + 1,
                                          .num_firsts = 1 };
-            size_t count = (size_t)stages * (size_t)table.most_layers;
+            size_t count = (size_t)stages * ((size_t)table.most_layers + 1);
             table.options = ARENA_ARRAY(&arena, struct stage_option, count);
             for (size_t i = 0; i < count; i++)
                 table.options[i].fits = true;

@@ -40,11 +40,13 @@ static bool all_are(const int *list, int count, int value)
 }
 
 /* Whether the space of named splits already has this division. */
-static bool is_known(const struct naive_splits *known, int vpp, const int *layers, int count)
+static bool is_known(const struct naive_splits *known, const struct plan *plan, const int *layers,
+                     int count)
 {
     for (int i = 0; i < known->count; i++) {
         const struct naive_split *split = &known->at[i];
-        if (split->vpp == vpp && split->layers &&
+        if (split->vpp == plan->vpp && split->layers &&
+            split->is_apart == (plan->mtp_place == MTP_APART) &&
             memcmp(split->layers, layers, (size_t)count * sizeof *layers) == 0)
             return true;
     }
@@ -54,14 +56,16 @@ static bool is_known(const struct naive_splits *known, int vpp, const int *layer
 /* --- stages of several chunks, in any schedule: layers dealt one by one -------------------------
  */
 
-/* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one. The
- * head adds its number of layers to the weight of the last chunk. */
-static void add_layer(const struct model *model, const struct plan *plan, int stage, int *chunks)
+/* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one.
+ * Head and modules for later tokens add their numbers of layers to the weight of their chunk.
+ * False: no chunk of the stage can have layers. */
+static bool add_layer(const struct model *model, const struct plan *plan, int stage, int *chunks)
 {
     double head = model_head_layers(model, model->seq);
-    int last = plan->pp * plan->vpp - 1, best = -1;
+    bool is_apart = plan->mtp_place == MTP_APART;
+    int last = plan->pp * plan->vpp - 1 - is_apart, best = -1;
     double least = HUGE_VAL;
-    head += model->mtp * (1 + head);
+    head = is_apart ? model->mtp : head + model->mtp * (1 + head);
     for (int chunk = 0; chunk <= last; chunk++) {
         double weight = chunks[chunk] + (chunk == last ? head : 0);
         if (placement_stage(plan_placement(plan), chunk) != stage || weight > least)
@@ -69,29 +73,44 @@ static void add_layer(const struct model *model, const struct plan *plan, int st
         best = chunk;
         least = weight;
     }
-    chunks[best]++;
+    if (best >= 0)
+        chunks[best]++;
+    return best >= 0;
 }
 
-/* Each chunk except the last begins with one layer. */
-static void list_dealt(struct listing *listing, struct plan plan)
+/* The fewest layers of a chunk: one, or none in the last that can have layers if it has modules for
+ * later tokens or its stage has several chunks; none behind it. */
+static int fewest(const struct model *model, const struct plan *plan, int chunk)
+{
+    int last = plan->pp * plan->vpp - 1 - (plan->mtp_place == MTP_APART);
+    bool may_be_empty = model->mtp > 0 || plan->vpp > 1;
+    return chunk < last || (chunk == last && (!may_be_empty || chunk == 0));
+}
+
+/* Each chunk begins with its fewest layers. Divisions in `known` are left out. */
+static void list_dealt(struct listing *listing, struct plan plan, const struct naive_splits *known)
 {
     int chunks[MOST_LISTED_LAYERS], more[MOST_LISTED_LAYERS] = { 0 };
     const struct model *model = listing->request->model;
-    int count = plan.pp * plan.vpp, left = model->layers - count + (plan.vpp > 1);
-    struct naive_splits known = naive_splits(model, plan.pp);
-    if (left < 0 || count > MOST_LISTED_LAYERS)
+    int count = plan.pp * plan.vpp, left = model->layers;
+    if (count > MOST_LISTED_LAYERS + 1)
+        return;
+    for (int chunk = 0; chunk < count; chunk++)
+        left -= fewest(model, &plan, chunk);
+    if (left < 0)
         return;
     for (;;) {
         int sum = 0;
         for (int chunk = 0; chunk < count; chunk++)
-            chunks[chunk] = plan.vpp == 1 || chunk + 1 < count;
+            chunks[chunk] = fewest(model, &plan, chunk);
         for (int stage = 0; stage < plan.pp; sum += more[stage++])
             for (int i = 0; i < more[stage]; i++)
-                add_layer(model, &plan, stage, chunks);
+                if (!add_layer(model, &plan, stage, chunks))
+                    sum = left + 1; /* no such division */
         plan.chunk_layers = chunks;
         plan.num_chunk_layers = count;
         bool is_even = all_are(chunks, count, chunks[0]);
-        if (sum == left && !is_even && !is_known(&known, plan.vpp, chunks, count))
+        if (sum == left && !is_even && !is_known(known, &plan, chunks, count))
             list_plan(listing, &plan);
         int stage = 0;
         while (stage < plan.pp && more[stage] == left)
@@ -102,8 +121,13 @@ static void list_dealt(struct listing *listing, struct plan plan)
     }
 }
 
-/* Tries every number of chunks that the schedule allows, even if the space has no named split with
- * this number. */
+/* Whether modules for later tokens can be apart from the head: on another stage than the first. */
+static bool has_apart(const struct listing *listing, const struct plan *plan)
+{
+    return listing->request->model->mtp > 0 && plan->pp > 2 && listing->request->uneven;
+}
+
+/* Tries every number of chunks that the schedule allows, even if the space has no split of it. */
 static void list_all_dealt(struct listing *listing, struct plan plan)
 {
     struct naive_splits known = naive_splits(listing->request->model, plan.pp);
@@ -111,9 +135,12 @@ static void list_all_dealt(struct listing *listing, struct plan plan)
         (plan.chunk_layers != known.at[0].layers &&
          !same_layers(plan.chunk_layers, known.at[0].layers, plan.pp)))
         return;
-    for (plan.vpp = 2; plan.pp > 1 && plan.pp * plan.vpp <= listing->request->model->layers + 1;
+    for (plan.vpp = 2; plan.pp > 1 && plan.pp * plan.vpp <= listing->request->model->layers + 2;
          plan.vpp++)
-        list_dealt(listing, plan);
+        for (int place = 0; place <= has_apart(listing, &plan); place++) {
+            plan.mtp_place = place;
+            list_dealt(listing, plan, &known);
+        }
 }
 
 /* Lists every combination of recomputed layers per stage, except the two that have a word: none and
@@ -122,7 +149,7 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
                        const struct naive_splits *known)
 {
     int recomputed[MOST_LISTED_LAYERS] = { 0 };
-    bool is_listed = all_are(layers, plan.pp, layers[0]) || is_known(known, 1, layers, plan.pp);
+    bool is_listed = all_are(layers, plan.pp, layers[0]) || is_known(known, &plan, layers, plan.pp);
     plan.recompute = RECOMPUTE_BLOCK;
     plan.recompute_layers = recomputed;
     plan.num_recompute_layers = plan.pp;
@@ -140,6 +167,45 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
     }
 }
 
+/* Lists the divisions with modules for later tokens at one place. */
+static void list_divisions_at(struct listing *listing, struct plan plan,
+                              const struct naive_splits *known)
+{
+    int layers[MOST_LISTED_LAYERS + 2];
+    const struct model *model = listing->request->model;
+    bool mixes = listing->request->recompute_mixes;
+    int left = model->layers;
+    if (plan.pp > MOST_LISTED_LAYERS + 2)
+        return;
+    for (int stage = 0; stage < plan.pp; stage++)
+        left -= layers[stage] = fewest(model, &plan, stage);
+    if (left < 0)
+        return;
+    plan.chunk_layers = layers;
+    plan.num_chunk_layers = plan.pp;
+    for (;;) {
+        int sum = 0;
+        bool is_enough = plan.mtp_place == MTP_BESIDE || layers[plan.pp - 1] == 0;
+        for (int stage = 0; stage < plan.pp; stage++)
+            sum += layers[stage];
+        bool is_even = all_are(layers, plan.pp, layers[0]);
+        if (is_enough && sum == model->layers && (listing->request->uneven || is_even)) {
+            if (mixes && plan.recompute == RECOMPUTE_FULL)
+                list_mixes(listing, plan, layers, known);
+            else if (!is_even && !is_known(known, &plan, layers, plan.pp))
+                list_plan(listing, &plan);
+        }
+        int stage = 0;
+        while (stage < plan.pp && layers[stage] == fewest(model, &plan, stage) + left) {
+            layers[stage] = fewest(model, &plan, stage);
+            stage++;
+        }
+        if (stage == plan.pp)
+            return;
+        layers[stage]++;
+    }
+}
+
 static void list_divisions(struct listing *listing, struct plan plan)
 {
     struct naive_splits known = naive_splits(listing->request->model, plan.pp);
@@ -147,34 +213,12 @@ static void list_divisions(struct listing *listing, struct plan plan)
     if (plan.chunk_layers != known.at[0].layers &&
         !same_layers(plan.chunk_layers, known.at[0].layers, plan.pp))
         return;
-    int layers[MOST_LISTED_LAYERS];
-    int num_layers = listing->request->model->layers;
-    int left = num_layers - plan.pp;
     bool mixes = listing->request->recompute_mixes;
-    /* its combinations of recomputed layers are listed with those of full */
-    if (left < 0 || (mixes && plan.recompute == RECOMPUTE_NONE))
-        return;
-    for (int stage = 0; stage < plan.pp; stage++)
-        layers[stage] = 1;
-    plan.chunk_layers = layers;
-    plan.num_chunk_layers = plan.pp;
-    for (;;) {
-        int sum = 0;
-        for (int stage = 0; stage < plan.pp; stage++)
-            sum += layers[stage];
-        bool is_even = all_are(layers, plan.pp, layers[0]);
-        if (sum == num_layers && (listing->request->uneven || is_even)) {
-            if (mixes && plan.recompute == RECOMPUTE_FULL)
-                list_mixes(listing, plan, layers, &known);
-            else if (!is_even && !is_known(&known, 1, layers, plan.pp))
-                list_plan(listing, &plan);
-        }
-        int stage = 0;
-        while (stage < plan.pp && layers[stage] == left + 1)
-            layers[stage++] = 1;
-        if (stage == plan.pp)
-            return;
-        layers[stage]++;
+    if (mixes && plan.recompute == RECOMPUTE_NONE)
+        return; /* its combinations of recomputed layers are listed with those of full */
+    for (int place = 0; place <= has_apart(listing, &plan); place++) {
+        plan.mtp_place = place;
+        list_divisions_at(listing, plan, &known);
     }
 }
 
@@ -201,7 +245,8 @@ struct uneven_space uneven_space_of(const struct search_request *request, const 
                                .evaluator = evaluator_new(request->system, request->model),
                                .found.fastest_s = HUGE_VAL };
     int count = plan->pp * plan->vpp, even[MOST_LISTED_LAYERS];
-    list_dealt(&listing, *plan);
+    struct naive_splits none = { 0 }; /* the request has only even chunks */
+    list_dealt(&listing, *plan, &none);
     struct plan even_plan = *plan;
     for (int chunk = 0; chunk < count; chunk++)
         even[chunk] = request->model->layers / count;
