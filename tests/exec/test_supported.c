@@ -43,6 +43,8 @@ static const struct {
     { "pp2 vpp2 schedule=zb-v exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=qsgd:4", "exchange" },
+    { "dp4 dtype=fp16 exchange=median:1", "exchange" },
+    { "dp2 dtype=fp16 exchange=async:2", "exchange" },
 };
 enum { NUM_REFUSED = LENGTH(refused) };
 

@@ -394,6 +394,33 @@ static void add_search_of(struct search_request request)
     search_result_release(&got);
 }
 
+/* Numbers of families and of their members by the reason that rules them out. */
+static void add_certificate(const struct search_request *request, const struct scored_plan *answer)
+{
+    static const char *const reasons[] = { "bound", "memory", "time" };
+    struct err err = { 0 };
+    json_t *certificate = certificate_of(request, answer, &err), *family, *member;
+    size_t i, k, members[LENGTH(reasons)] = { 0 }, by_bytes = 0;
+    double floors_s = 0;
+    if (!certificate) {
+        text_add(&answers, "\n  certificate: %s", err.where);
+        return;
+    }
+    json_array_foreach (json_object_get(certificate, "families"), i, family) {
+        by_bytes += json_object_get(family, "floor_bytes") != NULL;
+        floors_s += json_number_value(json_object_get(family, "floor_s"));
+        json_array_foreach (json_object_get(family, "members"), k, member)
+            for (size_t why = 0; why < LENGTH(reasons); why++)
+                members[why] +=
+                    strcmp(json_string_value(json_array_get(member, 1)), reasons[why]) == 0;
+    }
+    text_add(&answers, "\n  certificate: %zu families, %zu by bytes, floors=%.10g", i, by_bytes,
+             floors_s);
+    for (size_t why = 0; why < LENGTH(reasons); why++)
+        text_add(&answers, " %s=%zu", reasons[why], members[why]);
+    json_decref(certificate);
+}
+
 static void add_search(void)
 {
     add_search_of(request_by(methods[random_below(&question.rng, LENGTH(methods))]));
@@ -413,6 +440,13 @@ static void add_infeasible(void)
     if (one_in(2))
         question.system.gpu.memory_bytes *= between(&question.rng, 0.03, 0.2);
     add_search_of(request);
+    struct search_result got;
+    struct err err = { 0 };
+    request.objective = OBJECTIVE_TIME;
+    if (search_run(&request, &got, &err) && certificate_can_be(&request, &err))
+        add_certificate(&request, got.num_top > 0 ? &got.top[0] : NULL);
+    text_add(&answers, "\n");
+    search_result_release(&got);
 }
 
 /* --- searches that end early ------------------------------------------------------------------ */
@@ -530,33 +564,6 @@ static void add_nearby(const struct search_request *request)
             add_scored("nearby", &near[i].best);
             text_add(&answers, " on %d, batch %.10g", near[i].num_gpus, near[i].batch);
         }
-}
-
-/* Numbers of families and of their members by the reason that rules them out. */
-static void add_certificate(const struct search_request *request, const struct scored_plan *answer)
-{
-    static const char *const reasons[] = { "bound", "memory", "time" };
-    struct err err = { 0 };
-    json_t *certificate = certificate_of(request, answer, &err), *family, *member;
-    size_t i, k, members[LENGTH(reasons)] = { 0 }, by_bytes = 0;
-    double floors_s = 0;
-    if (!certificate) {
-        text_add(&answers, "\n  certificate: %s", err.where);
-        return;
-    }
-    json_array_foreach (json_object_get(certificate, "families"), i, family) {
-        by_bytes += json_object_get(family, "floor_bytes") != NULL;
-        floors_s += json_number_value(json_object_get(family, "floor_s"));
-        json_array_foreach (json_object_get(family, "members"), k, member)
-            for (size_t why = 0; why < LENGTH(reasons); why++)
-                members[why] +=
-                    strcmp(json_string_value(json_array_get(member, 1)), reasons[why]) == 0;
-    }
-    text_add(&answers, "\n  certificate: %zu families, %zu by bytes, floors=%.10g", i, by_bytes,
-             floors_s);
-    for (size_t why = 0; why < LENGTH(reasons); why++)
-        text_add(&answers, " %s=%zu", reasons[why], members[why]);
-    json_decref(certificate);
 }
 
 /* A plan that is not the best has no certificate, nor has the answer that nothing fits. */

@@ -77,6 +77,27 @@ START_TEST(two_checkpoint_levels_with_one_unused_equal_one_level)
 }
 END_TEST
 
+/* A failure costs the restart and the work until the checkpoint counted: both enter as a sum. */
+START_TEST(a_copy_that_counts_late_costs_as_much_as_a_longer_restart)
+{
+    for (int levels = 1; levels <= 2; levels++) {
+        struct renewal late = {
+            .mtbf_s = 1e4, .blocked_s = 20, .restart_s = 500, .pending_s = 300
+        };
+        late.deep.share = levels == 2 ? 0.2 : 0;
+        late.deep.every = 5;
+        late.deep.pending_s = 100;
+        late.deep.restart_s = 900;
+        struct renewal slow = late;
+        slow.restart_s = 800;
+        slow.pending_s = 0;
+        ck_assert_double_eq_tol(renewal_kept(&late, 600), renewal_kept(&slow, 600), 1e-15);
+        slow.restart_s = 500;
+        ck_assert_double_lt(renewal_kept(&late, 600), renewal_kept(&slow, 600));
+    }
+}
+END_TEST
+
 /* --- simulated runs with random failures ------------------------------------------------ */
 
 /* A simulated run with random failures, independent of the formulas. */
@@ -520,6 +541,7 @@ static Suite *suite(void)
     tcase_add_test(forms, for_long_checkpoints_the_optimal_interval_is_the_time_between_failures);
     tcase_add_test(forms, no_other_interval_has_more_goodput_than_the_optimum);
     tcase_add_test(forms, goodput_of_blocking_checkpoints_equals_dalys_exact_formula);
+    tcase_add_test(forms, a_copy_that_counts_late_costs_as_much_as_a_longer_restart);
     tcase_add_test(forms, two_checkpoint_levels_with_one_unused_equal_one_level);
     TCase *drawn = tcase_create("drawn");
     tcase_add_loop_test(drawn, simulated_runs_have_the_goodput_of_the_formula, 0,

@@ -110,6 +110,7 @@ static const struct fault profile_faults[] = {
     { "curve_of_bare_time.json", ":10: collectives[0].points[0]", "92.2 us" },
     { "curve_that_falls_back.json", ":10: collectives[1].points[1]", "larger size" },
     { "curve_of_no_time.json", ":10: collectives[0].points[0]", "above 0" },
+    { "curve_of_no_bytes.json", ":10: collectives[0].points[0]", "above 0" },
     { "fitted_on_number.json", ":10: fitted_on[1]", "id of a measured row" },
     { "fitted_on_text.json", ":10: fitted_on", "expected a list" },
     { "fitted_on_long_id.json", ":10: fitted_on[0]", "at most 39 bytes; found 40" },
