@@ -45,7 +45,8 @@ enum {
     INTERRUPTED = 40,
     OTHERS = 16,
     INFEASIBLE = 24,
-    QUESTIONS = PLANNED + SEARCHED + INTERRUPTED + OTHERS + INFEASIBLE,
+    WALKS = 9,
+    QUESTIONS = PLANNED + SEARCHED + INTERRUPTED + OTHERS + INFEASIBLE + WALKS,
     PLANS = 4
 };
 
@@ -426,6 +427,19 @@ static void add_search(void)
     add_search_of(request_by(methods[random_below(&question.rng, LENGTH(methods))]));
 }
 
+/* A random method with a budget that lets it learn from many plans. */
+static void add_walk(int i)
+{
+    static const char *const drawn[] = { "zo", "rl", "random" };
+    struct search_request request = request_by(drawn[i % (int)LENGTH(drawn)]);
+    request.budget = 2000;
+    request.fix = NULL;
+    request.forbid = NULL;
+    request.max_memory_bytes = 0;
+    request.seed = i;
+    add_search_of(request);
+}
+
 /* Too little memory, or words or a batch that no plan can have. */
 static void add_infeasible(void)
 {
@@ -723,8 +737,10 @@ static void answer(int i)
         add_interrupted();
     else if (i < PLANNED + SEARCHED + INTERRUPTED + OTHERS)
         add_other();
-    else
+    else if (i < PLANNED + SEARCHED + INTERRUPTED + OTHERS + INFEASIBLE)
         add_infeasible();
+    else
+        add_walk(i);
     question_release(&question);
 }
 
