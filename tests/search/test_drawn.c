@@ -722,10 +722,30 @@ static void add_other(void)
 
 /* --- the file --------------------------------------------------------------------------------- */
 
+/* Gives some models packed documents, a tied head, a module that predicts later tokens, or windows;
+ * only changes that make a model which can be read. */
+static void vary(struct model *model, int i)
+{
+    struct model changed = *model;
+    struct err err = { 0 };
+    if (i % 5 == 1)
+        changed.documents = documents_of_spread(changed.seq / 3.0, 1);
+    if (i % 6 == 3)
+        changed.tied = !changed.tied;
+    if (i % 7 == 2)
+        changed.mtp = 1;
+    if (i % 9 == 5)
+        changed.dropout = 0.1;
+    if (model_check(&changed, &err))
+        *model = changed;
+}
+
 static void answer(int i)
 {
     question_draw((uint64_t)(FIRST_SEED + i), &question);
     draw_experts(&question.model, question.seed);
+    if (i < PLANNED)
+        vary(&question.model, i);
     text_add(&answers, "$ %s, %s layers %d hidden %d batch %g\n", question.words,
              question.model.name, question.model.layers, question.model.hidden,
              question.model.batch);
