@@ -1,5 +1,6 @@
 #include "base/length.h"
 #include "search/search.h"
+#include "search/splits.h"
 #include "sim/engine/memory_interval.h"
 
 #include "tests/search/instance.h"
@@ -41,6 +42,37 @@ START_TEST(fixed_and_forbidden_words_hold_for_every_plan_found)
         ck_assert_int_ne(result.top[i].plan.recompute, RECOMPUTE_FULL);
     }
     search_result_release(&result);
+}
+END_TEST
+
+/* What each named space adds to a request, by method. An unknown method adds no stages; the search
+ * refuses it later by its name. */
+START_TEST(a_named_space_adds_what_the_method_supports)
+{
+    static const struct {
+        const char *method;
+        int space;
+        bool is_even, is_all, divides;
+    } cases[] = {
+        { NULL, SEARCH_EVEN, true, false, false },
+        { NULL, SEARCH_MEGATRON, false, false, false },
+        { NULL, SEARCH_ALL, false, true, true },
+        { "milp", SEARCH_ALL, false, true, true },
+        { "dp", SEARCH_MEGATRON, false, false, false },
+        { "exhaustive", SEARCH_ALL, false, true, false },
+        { "none", SEARCH_ALL, false, true, false },
+        { "none", SEARCH_EVEN, true, false, false },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        struct search_request request = new_request();
+        request.method = cases[i].method;
+        search_set_space(&request, (enum search_space)cases[i].space);
+        ck_assert_int_eq(request.chunks, cases[i].is_even ? CHUNKS_EVEN : CHUNKS_MEGATRON);
+        ck_assert_int_eq(request.placement, cases[i].is_all);
+        ck_assert_int_eq(request.recompute_modules, cases[i].is_all);
+        ck_assert_int_eq(request.uneven, cases[i].divides);
+        ck_assert_int_eq(request.recompute_mixes, cases[i].divides);
+    }
 }
 END_TEST
 
@@ -366,6 +398,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("search");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, fixed_and_forbidden_words_hold_for_every_plan_found);
+    tcase_add_test(cases, a_named_space_adds_what_the_method_supports);
     tcase_add_test(cases, no_plan_exceeds_the_memory_limit);
     tcase_add_test(cases, the_risk_of_a_peak_is_log_normal);
     tcase_add_test(cases, no_plan_above_the_accepted_risk_is_recommended);
