@@ -16,11 +16,6 @@
 enum { WARM_UPS = 2, LEAST_STEPS = 3, MOST_STEPS = 25 };
 
 // clang-format off
-struct held_out_row {
-    int hidden, head_dim, seq, layers, batch, vocab;
-    bool is_llama, is_quick;
-    const char *layout;
-};
 /* Shapes between those of the grids in host_shapes.c, all with several microbatches, some with
  * recompute. */
 static const struct held_out_row core_rows[] = {
@@ -138,23 +133,24 @@ static bool measure_row(struct host_rank *host, const struct held_out_row *row,
     return true;
 }
 
-bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is_quick,
-                      double seconds, struct arena *arena, struct held_out_steps *out,
-                      struct err *err)
+int held_out_rows(enum host_grid grid, bool is_quick, struct held_out_row *rows)
 {
     int count = 0;
-    enum host_grid grid = host->load->grid;
-    out->count = 0;
     for (int i = 0; i < grids[grid].count; i++)
-        count += grids[grid].rows[i].is_quick || !is_quick;
-    for (int i = 0; i < grids[grid].count; i++) {
-        const struct held_out_row *row = &grids[grid].rows[i];
-        if (!row->is_quick && is_quick)
-            continue;
-        if (!measure_row(host, row, stack, seconds / count, arena, &out->at[out->count], err))
+        if (grids[grid].rows[i].is_quick || !is_quick)
+            rows[count++] = grids[grid].rows[i];
+    return count;
+}
+
+bool held_out_measure(struct host_rank *host, const struct stack *stack,
+                      const struct held_out_row *rows, int count, double seconds,
+                      struct arena *arena, struct held_out_steps *out, struct err *err)
+{
+    out->count = 0;
+    for (int i = 0; i < count; i++)
+        if (!measure_row(host, &rows[i], stack, seconds / count, arena, &out->at[out->count++],
+                         err))
             return false;
-        out->count++;
-    }
     return true;
 }
 

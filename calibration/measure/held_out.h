@@ -4,10 +4,21 @@
 #define CALIBRATION_MEASURE_HELD_OUT_H
 
 #include "calibration/measure/host_rank.h"
+#include "calibration/measure/host_shapes.h"
 
 #include <jansson.h>
 
 enum { MOST_HELD_OUT = 8 };
+
+/* A model whose steps are held out, and the plan with which it runs. */
+struct held_out_row {
+    int hidden, head_dim, seq, layers, batch, vocab;
+    bool is_llama, is_quick;
+    const char *layout; /* static text */
+};
+/* Writes the rows that a calibration measures to `rows`, which has MOST_HELD_OUT; returns how many.
+ * Their sizes are between those of host_shapes_grid. */
+int held_out_rows(enum host_grid grid, bool is_quick, struct held_out_row *rows);
 
 /* Times of a step of a model on one device, and of one layer, which is the time per added layer
  * when the number of layers is doubled. */
@@ -21,12 +32,12 @@ struct held_out_steps {
     int count;
 };
 
-/* Times steps of shapes that are in no grid of host_shapes.h, for about `seconds` in all. On a
- * host, time stolen by other processes is subtracted. Each rank runs all steps by itself and takes
- * medians; the results are means over the ranks, which all call it together. */
-bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is_quick,
-                      double seconds, struct arena *arena, struct held_out_steps *out,
-                      struct err *err);
+/* Times steps of at most MOST_HELD_OUT rows, for about `seconds` in all. On a host, time stolen by
+ * other processes is subtracted. Each rank runs all steps by itself and takes medians; the results
+ * are means over the ranks, which all call it together. */
+bool held_out_measure(struct host_rank *host, const struct stack *stack,
+                      const struct held_out_row *rows, int count, double seconds,
+                      struct arena *arena, struct held_out_steps *out, struct err *err);
 
 /* Returns the measured steps with their predictions by `cluster`, the object of a cluster file: [{
  * "model", "layout", "step_s", "predicted_step_s", "layer_s", "predicted_layer_s" }]. On failure it

@@ -341,8 +341,10 @@ static bool measure_ops(struct calibration *w, struct err *err)
 static bool measure_held_out(struct calibration *w, struct err *err)
 {
     double seconds;
+    struct held_out_row rows[MOST_HELD_OUT];
+    int count = held_out_rows(w->host.load->grid, w->options->is_quick, rows);
     return begin(w, "whole steps, held out", times(w)->held_out_s, &seconds, err) &&
-           held_out_measure(&w->host, w->options->stack, w->options->is_quick, seconds, &w->arena,
+           held_out_measure(&w->host, w->options->stack, rows, count, seconds, &w->arena,
                             &w->measured.held_out, err);
 }
 
