@@ -181,16 +181,22 @@ static const char *note(struct ptx_tag *tag, enum ptx_touch touch, const struct 
     return NULL;
 }
 
+/* The bytes of an access mostly have the same record, which is then judged once. */
 static bool note_all(struct ptx_tag *tags, size_t bytes, enum ptx_touch touch,
                      const struct ptx_toucher *by, const char *space, uint64_t offset,
                      struct err *err)
 {
+    struct ptx_tag before = { 0 };
     for (size_t i = 0; i < bytes; i++) {
-        uint32_t writer = tags[i].writer, reader = tags[i].reader;
+        if (i > 0 && memcmp(&tags[i], &before, sizeof before) == 0) {
+            tags[i] = tags[i - 1];
+            continue;
+        }
+        before = tags[i];
         const char *wrong = note(&tags[i], touch, by);
         if (!wrong)
             continue;
-        uint32_t other = strstr(wrong, "was read") ? reader : writer;
+        uint32_t other = strstr(wrong, "was read") ? before.reader : before.writer;
         return err_set(err, ERR_INPUT, "",
                        "%s byte %llu: thread %u of block %u %s by thread %u of "
                        "block %u",

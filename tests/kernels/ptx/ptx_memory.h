@@ -24,6 +24,7 @@ struct ptx_tag {
     uint8_t has_readers; /* whether there was no reader, one reader, or several; for several, the
                             level of barrier (warp or block) that orders them */
 };
+_Static_assert(sizeof(struct ptx_tag) == 20, "no padding, so tags can be compared as bytes");
 
 /* The records of accesses to a page are valid during one launch. */
 enum { PTX_PAGE_BYTES = 1 << 12 };
