@@ -62,13 +62,15 @@ LIBS := -ljansson -lglpk $(if $(filter 1,$(YAML)),-lyaml) -lm -ldl -pthread
 
 # Debian's Check needs its _pic archive, subunit and rt; elsewhere -lcheck suffices. CHECK_LIBS is
 # computed when the first test is linked, because `make test` may install Check just before.
+comma := ,
 has_lib    = $(if $(findstring /,$(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.a) \
                                  $(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.so)),-l$1)
 CHECK_LIBS = $(eval CHECK_LIBS := $$(or $$(call has_lib,check_pic),-lcheck) $$(call has_lib,subunit) \
                                   $$(call has_lib,rt) -lm)$(CHECK_LIBS)
 
-# Tests are linked by lld if it is installed, because it is faster.
-TEST_LINKER := $(if $(shell command -v ld.lld),-fuse-ld=lld)
+# Tests are linked by lld if it is installed, because it is faster. Several are linked at a time, so
+# one thread each is cheapest.
+TEST_LINKER := $(if $(shell command -v ld.lld),-fuse-ld=lld -Wl$(comma)--threads=1)
 
 # Optional; override with CUDA=0 NCCL=0 MPI=0. `make deps` installs OpenBLAS. The program is not
 # linked with it: kernels/host loads it when a run begins, and has its own products, half as fast,
@@ -142,6 +144,7 @@ HEADERS    := $(filter-out build/%,$(wildcard */*.h */*/*.h */*/*/*.h))
 LIB_OBJ    := $(LIB_SRC:%.c=$(B)/%.o)
 HELPER_OBJ := $(HELPER_SRC:%.c=$(B)/%.o)
 HELPERS    := $(B)/tests/libhelpers.a
+GLOBALS_OBJ := $(filter $(addprefix $(B)/,base/% models/% sim/% search/%),$(LIB_OBJ))
 PROGRAMS   := $(if $(MAIN_SRC),$(PROGRAM)) $(TEST_SRC:%.c=$(B)/%)
 BENCHES    := $(BENCH_SRC:%.c=$(B)/%)
 
@@ -371,8 +374,10 @@ $(R)/%.sh: tests/%.sh $(PROGRAM) FORCE
 	$(call show_short,$<)
 $(ON_EMULATED_GPU): $(ON_HOST_SO)
 $(filter %/test_gpu_script.sh,$(RESULTS)): $(GPU_CHECKS)
+$(R)/globals.check: $(GLOBALS_OBJ)
+$(R)/docs-current.check: $(PROGRAM)
 $(R)/%.check: FORCE
-	+@$(MAKE) -s --no-print-directory $* $(keep)
+	@{ $(check_$*); } $(keep)
 	$(call show_short,make $*)
 $(TEST_RESULTS): $(R)/%: $(B)/tests/% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@$(LAUNCH) $< $(keep)
@@ -425,13 +430,15 @@ bench: needed
 	    [ $$? = 77 ] || exit 1; done
 
 EVERY_SOURCE = $(ALL_SRC) $(PLUGIN_SRC) $(KERNEL_SRC) $(HEADERS)
+check_layers = awk -f tests/layers.awk tests/layers.txt $(EVERY_SOURCE) && \
+               awk -f tests/circles.awk $(EVERY_SOURCE)
 layers:
-	@awk -f tests/layers.awk tests/layers.txt $(EVERY_SOURCE)
-	@awk -f tests/circles.awk $(EVERY_SOURCE)
+	@$(check_layers)
 
 # Only for VARIANT=release, as sanitizers and coverage add global data.
-globals: $(filter $(addprefix $(B)/,base/% models/% sim/% search/%),$(LIB_OBJ))
-	@objdump -t $^ | awk -f tests/globals.awk
+check_globals = objdump -t $(GLOBALS_OBJ) | awk -f tests/globals.awk
+globals: $(GLOBALS_OBJ)
+	@$(check_globals)
 
 # --- docs, style ----------------------------------------------------------------------------
 
@@ -439,9 +446,10 @@ REFERENCE = $(PROGRAM) list reference
 docs: needed
 	+@$(AGAIN) $(PROGRAM)
 	@$(REFERENCE) >$(B)/reference.md && mv $(B)/reference.md docs/reference.md
+check_docs-current = $(REFERENCE) >$(B)/reference.md && diff docs/reference.md $(B)/reference.md || \
+	  { echo 'docs/reference.md is not what `$(REFERENCE)` prints; `make docs` writes it'; false; }
 docs-current: $(PROGRAM)
-	@$(REFERENCE) >$(B)/reference.md && diff docs/reference.md $(B)/reference.md || \
-	  { echo 'docs/reference.md is not what `$(REFERENCE)` prints; `make docs` writes it'; exit 1; }
+	@$(check_docs-current)
 accuracy: needed
 	+@$(AGAIN) $(PROGRAM)
 	@$(PROGRAM) fit -o calibration >/dev/null

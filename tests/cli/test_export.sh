@@ -26,9 +26,14 @@ parses() { # parses FILE
         *.py) read='ast, sys; ast.parse(open(sys.argv[1]).read())' ;;
         *) return 0 ;;
     esac
-    ! "$real_python" -c "import ${read%%,*}" 2>/dev/null || "$real_python" -c "import $read" "$1"
+    [ "$real_python" = false ] || "$real_python" -c "
+try:
+    import ${read%%,*}
+except ImportError:
+    raise SystemExit
+import $read" "$1"
 }
-real_python=$(command -v python3 || echo false)
+real_python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null || echo false)
 
 # Stand-ins for Slurm and Python: they print the arguments that they get.
 mkdir bin

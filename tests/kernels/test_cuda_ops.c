@@ -37,7 +37,7 @@ static struct op_backend backend_on(struct launch *launch)
 
 START_TEST(ops_agree_with_the_host)
 {
-    if (is_spared(_i, 2))
+    if (is_spared(_i, 3))
         return;
     struct err err = { 0 };
     struct launch launch = { .storage = op_case_storage(_i),

@@ -257,7 +257,7 @@ static void check_changes(struct random *rng, const json_t *certificate,
     ck_assert_int_ge(applied, json_is_null(json_object_get(certificate, "answer")) ? 1 : 10);
 }
 
-enum { NUM_CERTIFICATES = 50, IN_THE_GATE = 3 };
+enum { NUM_CERTIFICATES = 50, IN_THE_GATE = 2 };
 
 static struct search_request draw_request(const struct instance *instance, int seed,
                                           struct random *rng)

@@ -57,7 +57,7 @@ static const struct {
 
 START_TEST(exact_methods_equal_all_reduce)
 {
-    if (is_spared(_i, 4))
+    if (is_spared(_i, 6))
         return;
     char layout[100];
     struct model model = model_of(alike[_i].plain);
@@ -125,7 +125,7 @@ static bool add_bytes(struct rank *rank, const struct parity_run *run, struct er
 /* The initial loss is that of a uniform guess among 256 bytes. */
 START_TEST(every_method_lowers_the_loss_and_sends_the_planned_bytes)
 {
-    if (is_spared(_i, 4))
+    if (is_spared(_i, 6))
         return;
     enum { STEPS = 16 };
     struct model model = model_of(layouts[_i]);
@@ -161,7 +161,7 @@ static const char *const reduced[] = {
 
 START_TEST(data_ranks_send_the_bytes_of_the_instruction_list)
 {
-    if (is_spared(_i, 1))
+    if (is_spared(_i, 2))
         return;
     struct model model = model_of(reduced[_i]);
     struct bytes bytes = { .mutex = PTHREAD_MUTEX_INITIALIZER };
@@ -216,7 +216,7 @@ static const struct {
 
 START_TEST(with_16_bit_weights_the_fp32_masters_are_averaged)
 {
-    if (is_spared(_i, 1))
+    if (is_spared(_i, 2))
         return;
     char layout[100];
     struct model model = model_of(rounded[_i].plain);
