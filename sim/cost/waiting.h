@@ -26,8 +26,8 @@ double gossip_wait(enum mixing_graph graph, int num_ranks);
 /* The wait of an exchange that averages over all ranks in a share `averaging` of the steps. */
 double exchange_wait(const struct exchange *exchange, int num_ranks, double averaging);
 
-/* The number of ranks which, if each waited for all of them, would have the same wait: all ranks
- * for all-reduce, 1 if there is no waiting. */
+/* The number n of ranks for which waiting for all n ranks takes as long as this exchange's waiting.
+ * It is the number of all ranks for all-reduce, and 1 if there is no waiting. */
 double exchange_waits_for(const struct exchange *exchange, int num_ranks, double averaging);
 
 #endif
