@@ -1,5 +1,5 @@
-/* search/counts.h - the numbers of GPUs of a cluster that a job may use, and the same search on
- * each number.
+/* search/counts.h - the numbers of GPUs of a cluster that a job may use, and a request's search
+ * repeated on another number of GPUs.
  *
  * A job uses part of one node, or whole nodes. */
 #ifndef SEARCH_COUNTS_H

@@ -1,14 +1,16 @@
-/* search/orders.h - the rank orders of a space.
+/* search/orders.h - the rank orders of a space of plans. A rank order is the order in which the
+ * axes (tp, cp, dp, pp) number the ranks.
  *
- * The base plan's order comes first, then the others sorted by the axes' numbers. An axis with one
- * rank may stand anywhere: of orders that differ only in such axes, only the first is walked. */
+ * The order of the base plan (the plan whose words the request fixes) comes first. The others are
+ * sorted by the axes' numbers. An axis with one rank may stand anywhere in an order, so of orders
+ * that differ only in such axes, only the first is searched. */
 #ifndef SEARCH_ORDERS_H
 #define SEARCH_ORDERS_H
 
 #include "base/arena.h"
 #include "sim/engine/simulate.h"
 
-/* The base's order alone, or every order. In the arena. */
+/* The base plan's order alone or, if `every`, all orders. In the arena. */
 struct rank_orders orders_new(const struct plan *base, bool every, struct arena *arena);
 
 /* Whether no earlier order places the plan's ranks the same way. The degrees must be set. */

@@ -32,8 +32,8 @@ const struct composition surrogate = { "surrogate", "Zheng et al. 2022, section 
  * ended. OPTIMIZER: the longest of any stage. */
 enum { ROUND_TRIP, SPAN, END, OPTIMIZER };
 
-/* Time from the first microbatch's arrival until the last gradient leaves, for the stage's own
- * lists. `behind_s` is the round trip through the later stages. */
+/* Time from the first microbatch's arrival until the last gradient leaves the stage. `behind_s` is
+ * the round trip through the later stages. */
 static double own_span_s(const struct stage_table *table, int stage,
                          const struct stage_option *option, double behind_s)
 {
@@ -57,8 +57,8 @@ static double own_span_s(const struct stage_table *table, int stage,
            fmax(in_flight * backward_s, backward_s + behind_s);
 }
 
-/* END and OPTIMIZER start at the least value of any division: smaller values would not lower a
- * total, but would make suffixes differ needlessly. */
+/* END and OPTIMIZER are raised to their least value over all divisions. A smaller value would not
+ * lower any total, but it would make equally good suffixes differ. */
 static struct suffix bound_stage(const struct stage_table *table, int stage,
                                  const struct stage_option *option, const struct suffix *behind)
 {

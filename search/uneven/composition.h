@@ -1,10 +1,10 @@
 /* search/uneven/composition.h - how the costs of pipeline stages combine, from the last stage to
  * the first.
  *
- * A suffix is all stages from one to the last. A few numbers, its keys, describe its cost, and a
- * larger key can only make the whole step longer. So a suffix is dropped when another suffix with
- * the same layers is no larger in any key. Dropping loses no optimum: a dynamic program over
- * (stage, layers) with the remaining suffixes finds the least total. */
+ * A suffix is the stages from some stage to the last, with their layers. A few numbers, its keys,
+ * describe its cost, and a larger key can only make the whole step longer. So a suffix is dropped
+ * when another suffix with the same layers is no larger in any key. Dropping loses no optimum: a
+ * dynamic program over (stage, layers) with the remaining suffixes finds the least total. */
 #ifndef SEARCH_UNEVEN_COMPOSITION_H
 #define SEARCH_UNEVEN_COMPOSITION_H
 
@@ -27,8 +27,9 @@ struct composition {
     double (*total_s)(const struct stage_table *table, const struct suffix *whole);
 };
 
-/* sum + (microbatches - 1) x longest: exact for equal stages, otherwise neither exact nor a bound.
- * Used by Alpa (Zheng et al. 2022, section 5.2) and most planners since. */
+/* The sum of all stages' times + (microbatches - 1) x the longest of them. This is exact for equal
+ * stages, and otherwise neither exact nor a bound. Used by Alpa (Zheng et al. 2022, section 5.2)
+ * and most planners since. */
 extern const struct composition surrogate;
 
 /* A lower bound of evaluate_step_s for the same stages in 1F1B. With w microbatches in flight, a

@@ -9,7 +9,7 @@
  * Without this rule, a lower bound that ignores the order of passes would be least for plans with
  * nearly empty first chunks, which are slow.
  *
- * With one chunk per stage this is every division. */
+ * With one chunk per stage the rule excludes no division. */
 #ifndef SEARCH_UNEVEN_DEAL_H
 #define SEARCH_UNEVEN_DEAL_H
 

@@ -1,6 +1,7 @@
 /* The table of stages whose layers are dealt, that is divided over the stage's chunks by the rule
  * of search/uneven/deal.h. An option of a stage is a number of layers with its times. A place of a
- * chunk is a layer at which it may begin. */
+ * chunk is a layer at which it may begin. A stage's chunk of round r is the one that a microbatch
+ * visits in its r-th pass through the stages. */
 #include "search/uneven/dealt.h"
 
 #include "models/blocks.h"
@@ -55,8 +56,8 @@ static struct stage_option option_of(const struct filler *filler, int layers,
     return option;
 }
 
-/* Sets the list of layers: those of this stage's chunks as dealt, and the fewest layers for all
- * others. */
+/* Sets the number of layers of every chunk: this stage's chunks get `layers` layers as dealt,
+ * chunks of other stages the fewest that they can have. */
 static void list_all(struct filler *filler, int stage, int layers)
 {
     for (int other = 0; other < filler->table->num_stages; other++)
@@ -64,7 +65,7 @@ static void list_all(struct filler *filler, int stage, int layers)
                    filler->chunks);
 }
 
-/* Sets the list for this stage's chunks only, which suffices if all layers are of one kind. */
+/* Like list_all for this stage's chunks only, which suffices if all layers are of one kind. */
 static void list_own(struct filler *filler, int stage, int layers)
 {
     memset(filler->chunks, 0,
@@ -78,7 +79,7 @@ static struct rounds_score time_listed(struct filler *filler, int stage)
                                 filler->duration_s);
 }
 
-/* The option of the stage whose chunks are in the list. */
+/* The stage's option for the numbers of layers in filler->chunks. */
 static struct stage_option exact_option(struct filler *filler, int stage, int layers)
 {
     if (evaluate_rounds_bytes(filler->evaluator, &filler->plan, &filler->common, stage) >
@@ -91,8 +92,8 @@ static struct stage_option exact_option(struct filler *filler, int stage, int la
 /* --- several kinds: the least over all places --------------------------------------------------
  */
 
-/* Lists the layers at which a chunk may begin, without those for which the kinds of its layers are
- * the same as for an earlier entry. */
+/* The places of a chunk. A place is left out if the chunk would have the same kinds of layers there
+ * as at an earlier place. */
 struct places {
     int *first;
     int count;
@@ -108,8 +109,8 @@ static bool are_alike(const struct model *model, int layers, int a, int b)
     return memcmp(of_a, of_b, sizeof of_a) == 0;
 }
 
-/* With block-share, which recomputes a chunk's first layers, equal counts of each kind do not
- * suffice. */
+/* Recompute by block-share recomputes a chunk's first layers, so two places are then the same only
+ * if the kinds also have the same order. */
 static bool is_new_place(const struct filler *filler, const struct places *places, int layers,
                          int first)
 {
@@ -124,8 +125,8 @@ static bool is_new_place(const struct filler *filler, const struct places *place
     return true;
 }
 
-/* Every other chunk needs its fewest layers, except that the last chunk that can have layers takes
- * all that are left. */
+/* The places at which the chunk can begin when every other chunk has at least its fewest layers.
+ * The last chunk that can have layers takes all that are left. */
 static struct places places_of(const struct filler *filler, int chunk, int layers,
                                struct arena *arena)
 {
@@ -141,8 +142,8 @@ static struct places places_of(const struct filler *filler, int chunk, int layer
     return places;
 }
 
-/* Sets the list so that the chunk has its layers, and all layers before it are in the first
- * chunk. */
+/* Sets filler->chunks so that `chunk` has `layers` layers, and all layers before it are in the
+ * first chunk. */
 static void list_at(struct filler *filler, int chunk, int layers, int first)
 {
     memset(filler->chunks, 0,
@@ -158,8 +159,8 @@ static void lower_durations(struct filler *filler, int round, const double *chun
         least_s[pass] = fmin(least_s[pass], chunk_s[pass]);
 }
 
-/* Finds the shortest durations of each chunk of the stage over all places. Returns whether each
- * chunk has only one place. `places` gets the places of the first two rounds. */
+/* Finds the shortest time of each pass of the stage's chunks over all their places. Returns whether
+ * each chunk has only one place. `places` gets the places of the chunks of the first two rounds. */
 static bool least_durations(struct filler *filler, int stage, const int *of_round,
                             struct places places[2], struct arena *arena)
 {
@@ -182,7 +183,9 @@ static bool least_durations(struct filler *filler, int stage, const int *of_roun
     return is_only;
 }
 
-/* The maximum time that pairs of the stage's two chunks can save at any of their places. */
+/* In some schedules a forward of one chunk and a backward of the other run as a pair, which saves
+ * time. Returns the most time that this can save with the stage's two chunks at any of their
+ * places. */
 static double most_spared_s(struct filler *filler, int stage, const int *of_round,
                             const struct places places[2], double *durations_s)
 {
@@ -237,8 +240,10 @@ static bool has_kinds(const struct filler *filler)
     return model_num_kinds(filler->request->model) > 1;
 }
 
-/* Stages without embedding and head are alike, except that later ones have fewer microbatches in
- * flight, and in their blocking messages. In a V this does not hold. */
+/* Whether the option of the previous stage is also that of this stage. Stages without embedding and
+ * head take the same time unless messages block, and a later stage needs less memory, as it has
+ * fewer microbatches in flight. This does not hold if the schedule has its own placement of chunks,
+ * such as a V, and not for the stage of the chunk that has the last layers. */
 static bool is_as_before(const struct filler *filler, int stage, const struct stage_option *before)
 {
     return stage > 1 && stage < filler->table->num_stages - 1 &&
@@ -357,8 +362,8 @@ static double listed_pass_s(struct filler *filler, int stage, int layers)
     return stage_pass_s(&option);
 }
 
-/* A lower bound of a step: some stage has at least the average number of layers, so the step takes
- * at least the passes of a stage with that many layers. */
+/* A lower bound of a step's time. Some stage has at least the average number of layers, so the step
+ * takes at least as long as the passes of the fastest stage with that many layers. */
 static double average_stage_s(struct filler *filler)
 {
     const struct stage_table *table = filler->table;
@@ -377,9 +382,9 @@ static double average_stage_s(struct filler *filler)
     return table->num_microbatches * least_s;
 }
 
-/* The least time to and from a stage's first chunk, for stages other than the last: a layer of any
- * kind there, and messages. A chunk without layers has modules for later tokens, which take longer.
- */
+/* The least time that a microbatch spends at a stage other than the last in its first chunk,
+ * forward and backward, and in the two messages to the next stage. The chunk is taken to have one
+ * layer, of any kind. A chunk without layers has modules for later tokens, which take longer. */
 static double least_way_s(struct filler *filler)
 {
     const struct model *model = filler->request->model;
@@ -403,9 +408,10 @@ static double least_way_s(struct filler *filler)
     return least_s + 2 * filler->table->lag_s;
 }
 
-/* On average over the stages, the first microbatch and the last gradient pass half of the other
- * stages' first chunks before and after a stage's own passes. Messages that block are left out, as
- * they are not the same everywhere. */
+/* The time for which a stage waits at the beginning and at the end of a step, averaged over the
+ * stages. The first microbatch comes to it, and the last gradient leaves it, through the first
+ * chunks of the stages before it, which are half of the other stages on average. With blocking
+ * messages it is 0, as these differ between stages. */
 static double half_ways_s(struct filler *filler)
 {
     if (filler->common.blocking || filler->common.validates)

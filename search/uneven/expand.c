@@ -26,7 +26,7 @@ struct expander {
     int *least;   /* as `layers`, with the fewest layers of later stages */
     int *fewest;  /* [stage]: the fewest layers of any option that fits */
     int *most;    /* [stage]: the most layers of any option that fits */
-    double asked; /* lower bounds asked for */
+    double asked; /* number of calls of request->least_s */
     struct node *nodes;
     int num_nodes, node_capacity;
     int *heap; /* open nodes, the least bound first */
@@ -171,7 +171,7 @@ static void find_ends(struct expander *e)
     }
 }
 
-/* Whether every division with this prefix is too slow in the order of its passes. */
+/* Whether least_s proves that every division that begins with the node's stages is too slow. */
 static bool is_slow_in_order(struct expander *e, const struct node *node)
 {
     const struct stage_table *table = e->request->table;
@@ -187,7 +187,7 @@ static bool is_slow_in_order(struct expander *e, const struct node *node)
     return e->request->least_s(e->request->context, e->least) >= cut_s(e);
 }
 
-/* Divisions that are timed before such bounds are asked for. */
+/* Number of divisions that are timed before least_s is called, because it takes long. */
 enum { FEW = 8 };
 
 static bool must_stop(const struct expander *e)

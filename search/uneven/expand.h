@@ -1,5 +1,5 @@
-/* search/uneven/expand.h - from the division with the best bound to the one with the best timed
- * step.
+/* search/uneven/expand.h - finds the division of layers over stages with the shortest timed step,
+ * by bounds.
  *
  * A prefix gives the layers of the first stages. Its bound is that of its best completion in the
  * fronts (uneven/fronts.h). Prefixes are taken by increasing bound and extended by the layers of
@@ -23,15 +23,14 @@ static const double proof_tolerance = 1e-9;
 struct expansion_request {
     const struct stage_table *table;
     double limit_s; /* ignore divisions that take this long or longer; HUGE_VAL: ignore none */
-    /* maximum number of divisions to time, and half that of bounds to ask for; the others stay open
-     */
+    /* maximum number of divisions to time, and maximum number of calls of least_s */
     double most_timed;
     /* Times a division. `recomputed` is indexed by stage; NULL: as in the table. */
     double (*time_s)(void *context, const int *layers, const int *recomputed);
     bool (*must_stop)(void *context); /* NULL: never */
     void *context;
-    /* A lower bound of every division in which no stage has fewer layers than here; these need not
-     * add up. NULL: there is none. */
+    /* A lower bound of every division in which no stage has fewer layers than layers[stage]. The
+     * sum of layers[] may be less than the model's layers. NULL: there is no such bound. */
     double (*least_s)(void *context, const int *layers);
 };
 

@@ -33,8 +33,9 @@ static bool dominates(const struct suffix *a, const struct suffix *b)
     return true;
 }
 
-/* The first of equal suffixes stays. It is replaced only by one that dominates it exactly, so that
- * tolerances do not accumulate. */
+/* Adds a suffix unless one in the front dominates it. Of suffixes that are equal within the
+ * tolerance the first stays, unless a later one dominates it exactly. So tolerances do not
+ * accumulate. */
 static void offer(struct growing *front, const struct front_entry *entry)
 {
     for (int i = 0; i < front->count; i++)

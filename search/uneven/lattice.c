@@ -35,18 +35,19 @@ const char *lattice_lacks(const struct search *search)
 
 /* Sites of plans with one number of stages and of chunks per stage. */
 struct stages_space {
-    struct space space; /* the space with this pp and vpp, and given chunks */
-    /* number of divisions that only this space has: [0] with one recompute, [1] with block:N */
+    struct space space; /* the space with this pp and vpp, and a fixed list of layers per chunk */
+    /* number of divisions that only this space has: [0] with the same recompute on all stages, [1]
+     * with block:N */
     double divisions[2];
     size_t first_site;
 };
 
-/* Counts of the skipped points of a stages_space. Each point has the same number of divisions. A
- * sum over that many divisions would be inexact, so workers count points, and the count is
- * multiplied once. */
+/* Counts of the skipped points of a stages_space. Each point has the same number of divisions, so
+ * workers count points, and the count is multiplied once by that number. A sum of such large
+ * numbers would be inexact. */
 struct left_out {
     double *broken; /* points by the first rule they break, by number of rule */
-    /* points ruled out by bounds, and by memory: with one recompute, and with block:N */
+    /* points ruled out by bounds, and by memory; indices as in stages_space.divisions */
     double bounded[2], over_memory[2];
 };
 
@@ -67,7 +68,7 @@ struct listing {
     struct evaluators *evaluators;
 };
 
-/* An upper bound on the points of a block. */
+/* An upper bound on the number of points of a site. */
 enum { NUMBERS_OF_BLOCK = 64 };
 
 /* A site whose points are being listed. No rule depends on the rank order, so its plans are checked

@@ -342,7 +342,8 @@ static bool must_stop_now(const struct rounds *rounds, struct tally *tally)
     return tally_must_stop(tally, rounds->search->request, rounds->search->start_s);
 }
 
-/* A division timed here no longer counts as one of the point's bounded ones. */
+/* Offers a seed to the best plans. The seed has been timed, so it no longer counts among the
+ * point's divisions that a bound excludes. */
 static void keep_seed(struct rounds *rounds, size_t index, struct tally *tally,
                       struct frontier *best)
 {
