@@ -1,3 +1,4 @@
+/* Streams and events of the CUDA runtime. */
 #include "exec/cuda/device_cuda.h"
 
 #include "base/arena.h"

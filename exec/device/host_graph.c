@@ -1,3 +1,4 @@
+/* Graphs on the host: a list of calls with copies of their arguments. */
 #include "exec/device/host_graph.h"
 
 #include "base/arena.h"

@@ -1,3 +1,5 @@
+/* Opens an exchanger, which carries out a method of gradient exchange on one rank, and runs its
+ * steps. */
 #include "exec/exchange/exchanger_part.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* The groups among one rank's data ranks. */
+/* Makes the groups that a gradient exchange uses among the data ranks with which a rank
+ * exchanges. */
 #include "exec/exchange/exchanger.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* Chooses the data ranks that send false gradients, and makes these gradients. */
 #include "exec/exchange/hostile.h"
 
 #include "base/random.h"

@@ -1,3 +1,4 @@
+/* The average with a rank's neighbours in a gossip graph. */
 #include "exec/exchange/exchanger_part.h"
 
 /* Sends to and receives from all neighbours at once, so that no transfer waits for another. Values

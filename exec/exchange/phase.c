@@ -1,4 +1,4 @@
-/* The phases of sim/exchange, each as calls on its group. */
+/* Runs the phases of an exchange (sim/exchange/exchange.h), each as calls of the communicator. */
 #include "exec/exchange/exchanger_part.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* QSGD: every rank sends its gradients, quantised to a few bits, to all ranks. */
 #include "sim/exchange/qsgd.h"
 
 #include "exec/exchange/methods.h"

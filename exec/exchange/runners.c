@@ -1,3 +1,4 @@
+/* The table of the functions that run each method of gradient exchange. */
 #include "exec/exchange/methods.h"
 
 /* Runners for sums of uncompressed gradients, and for averages of weights. */

@@ -1,3 +1,4 @@
+/* An all-reduce as messages in a tree. */
 #include "exec/exchange/exchanger_part.h"
 
 /* A binomial tree with member 0 at its root: at distance d = 1, 2, 4 ... members at odd multiples

@@ -158,7 +158,7 @@ static void keep_copy(struct flow *flow, int value)
                             (size_t)flow->list->operands->values[value].bytes);
 }
 
-/* Copies values of other lists into the slots of the op that keeps them. */
+/* Copies values that other pieces made, and that this op keeps, into their slots. */
 static void keep_inputs(struct flow *flow, const struct op *op)
 {
     const struct ops *list = flow->list;

@@ -57,7 +57,7 @@ void flow_free_read(struct flow *flow, int i);
  * that its `sum` names. Compute first waits for the op's `after` on the tensor stream. An op on the
  * tensor stream waits for all compute issued so far, of which its `after` is the last. */
 void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS]);
-/* Compute issued from now on runs after the whole list. */
+/* Work that is issued on the compute stream after this call runs after the whole list. */
 void flow_finish(struct flow *flow);
 /* The stream that an op of the list runs on. */
 struct stream *flow_stream(const struct flow *flow, const struct op *op);

@@ -4,8 +4,9 @@
 
 /* --- ops ---------------------------------------------------------------------------------- */
 
-/* With a fused activation it writes the activation's input, then its output. Partial sums get their
- * bias after they are summed. The groups of a batched product are contiguous in all operands. */
+/* With a fused activation the op writes the activation's input, then its output. Partial sums of
+ * tensor ranks get their bias after they are summed. The groups of a batched product are contiguous
+ * in all operands. */
 static void run_gemm(struct flow *flow, const struct op *op)
 {
     const struct piece *piece = flow->piece;
@@ -118,7 +119,8 @@ static void run_activation(struct flow *flow, const struct op *op)
           .x = flow_in(flow, op, 0), .y = flow_out(flow, op, 0));
 }
 
-/* Reads a branch and the stream, if any; makes the sum and, with dropout, a mask. */
+/* The op adds a branch to the residual stream, if there is one. With dropout it also makes a
+ * mask. */
 static struct residual_args residual_of(struct flow *flow, const struct op *op)
 {
     bool drops = op->out.count > 1 && flow_form(flow, op->out.at[1]) == VALUE_MASK;
@@ -251,7 +253,7 @@ void *machine_forward(struct machine *machine, const struct piece *piece,
     return flow_take(&flow, list->output);
 }
 
-/* Outputs that only ops of the first run read are freed. */
+/* Outputs that no op of the replay reads are freed. */
 void machine_replay(struct machine *machine, const struct piece *piece,
                     const struct microbatch *microbatch, struct record *record)
 {

@@ -6,8 +6,8 @@
 
 /* --- the loss of some rows ---------------------------------------------------------------- */
 
-/* The loss over this rank's part of the vocabulary. The width is that of the logits, as an op that
- * reduces rows has none. */
+/* The loss over this rank's part of the vocabulary. The width is taken from the logits, because an
+ * op that reduces rows states none. */
 static struct cross_entropy loss_of(const struct flow *flow, const struct op *op, int logits)
 {
     double columns = flow_elements(flow, logits) / op->m;
@@ -142,7 +142,7 @@ int head_forward_blocks(struct flow *flow, int i)
 
 /* --- backward ----------------------------------------------------------------------------- */
 
-/* Writes into the block's rows of the whole gradient. */
+/* Writes the block's rows of the gradient of the logits' input. */
 static void find_input_gradient(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = flow->rows.count,

@@ -1,3 +1,4 @@
+/* How long the values of an op list live, derived from the ops that read them. */
 #include "exec/ops/lifetime.h"
 
 static void read_by(const struct op *op, int i, struct last_reader *last)
@@ -9,7 +10,8 @@ static void read_by(const struct op *op, int i, struct last_reader *last)
             last->of[op->sum[j]] = (short)i;
 }
 
-/* The reader that runs last; with `in_halves`, all input gradients run before weight gradients. */
+/* For each value, the op that reads it last. With `in_halves`, all input gradients run before
+ * weight gradients. */
 static struct last_reader last_reader_of(const struct ops *list, bool in_halves)
 {
     struct last_reader last;

@@ -14,8 +14,8 @@ struct lifetimes {
     struct last_reader forward, backward;
     struct last_reader halves; /* last readers in a backward that runs all input gradients first */
     bool is_kept[MAX_VALUES];  /* kept from forward to backward */
-    short place[MAX_VALUES];   /* per value: the value whose memory it is made in, possibly itself;
-                                  after in-place ops, the last one */
+    short place[MAX_VALUES];   /* per value: the last value that in-place ops make in its memory;
+                                  without in-place ops, the value itself */
 };
 
 struct lifetimes lifetimes_of(const struct local_ops *ops);

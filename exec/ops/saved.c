@@ -1,3 +1,4 @@
+/* Gives each kept value of an op list its place in memory. */
 #include "exec/ops/saved.h"
 
 #include <assert.h>
@@ -24,7 +25,7 @@ static bool is_replayed(int value, enum keeping keeping, const struct replay *re
     return keeping == KEEP_INPUT || keeping == KEEP_NOTHING;
 }
 
-/* Values that only the replay reads: no op saves them. */
+/* Gives slots to values that only the replay reads and that no op saves. */
 static void place_inputs_of_replay(struct saved_layout *layout, const struct ops *forward,
                                    const struct replay *replay)
 {

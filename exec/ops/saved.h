@@ -2,7 +2,8 @@
  *
  * Each value that an op of the list keeps has a slot. Recompute moves values from the kept block,
  * which lives from forward to backward, to the replayed block, which lives while one piece runs.
- * Live values have no slot but memory of their own. */
+ * Live values (op_value.is_live), which exist only while their microbatch is at the loss, have no
+ * slot but memory of their own. */
 #ifndef EXEC_OPS_SAVED_H
 #define EXEC_OPS_SAVED_H
 

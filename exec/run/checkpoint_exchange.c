@@ -1,3 +1,5 @@
+/* The part of a checkpoint that belongs to ranks and not to the model: copies of the weights that
+ * differ, and the state of a gradient exchange. */
 #include "exec/run/checkpoint_exchange.h"
 
 #include "base/crc32c.h"

@@ -12,7 +12,7 @@
 #include "exec/run/checkpoint_file.h"
 #include "exec/run/rank_state.h"
 
-/* Fills in the layout, exchange, replicas and position in the period. */
+/* Fills in the header's layout, exchange, number of replicas and place in the exchange's period. */
 void checkpoint_tell_exchange(const struct rank *rank, struct checkpoint_header *header);
 
 /* Whether the run has the layout that saved the checkpoint. */

@@ -192,7 +192,8 @@ static struct range columns_of(const struct weight *weight)
     return (struct range){ weight->first_column, weight->first_column + weight->columns };
 }
 
-/* Elements without the vocabulary's padding, which is 0 on every layout. */
+/* The number of the weight's elements on this rank, without the padding of the vocabulary, which is
+ * 0 on every layout. */
 static size_t real_elements(const struct rank *rank, const struct weight *weight)
 {
     struct range real = { 0, (size_t)rank->setup.model->vocab };

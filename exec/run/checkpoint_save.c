@@ -1,3 +1,4 @@
+/* Saves one rank's part of a checkpoint. */
 #include "base/arena.h"
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_exchange.h"

@@ -1,6 +1,8 @@
+/* The bytes that data ranks send per step under all-reduce. */
 #include "exec/run/data_bytes.h"
 
-/* Bytes that one call of all data ranks sends; `bytes` as in struct exchange_phase. */
+/* Bytes that all data ranks together send in one collective; `bytes` as in struct
+ * exchange_phase. */
 static double call_bytes(const struct group *data, enum exchange_phase_kind kind, double bytes)
 {
     struct exchange_phase phase = { kind, EXCHANGE_GRADIENTS, data->size, 1, 0, bytes };

@@ -1,3 +1,4 @@
+/* Makes one rank of a run: its streams, its memory, its pieces of the model and its groups. */
 #include "exec/run/rank.h"
 
 #include "exec/run/lane_status.h"
@@ -38,7 +39,7 @@ static const char *const lane_names[NUM_ALL_LANES] = {
     "data",    "turned_send_down", "turned_recv_down", "turned_send_up", "turned_recv_up"
 };
 
-/* Number of lanes of the plan, which come first. */
+/* Number of the plan's lanes (in-order queues of instructions). */
 static int num_lanes(const struct rank *rank)
 {
     return rank->setup.plan->placement ? NUM_ALL_LANES : NUM_LANES;

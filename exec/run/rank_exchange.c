@@ -178,8 +178,9 @@ static void average_over_tensor(struct rank *rank, const struct stored_weight *s
         &(struct combine_args){ (long)count, share, gradients, 0, gradients, gradients });
 }
 
-/* Averages weights that every tensor rank holds over the tensor ranks, on the stream of their
- * collectives, between the data lane's work. */
+/* Averages, over the tensor ranks, the gradients of weights that every tensor rank holds. It runs
+ * on the stream of tensor collectives, after the earlier work of the data lane and before its later
+ * work. */
 static void make_alike(struct rank *rank, const struct chunk *chunk)
 {
     struct machine *m = &rank->machine;

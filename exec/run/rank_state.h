@@ -78,7 +78,7 @@ struct rank {
 /* The link that a message takes. */
 enum group_kind rank_link(const struct instr *instr);
 
-/* The index among this rank's chunks of a chunk of the model. */
+/* A chunk's index among this rank's chunks; `chunk` is its index in the model. */
 static inline int rank_round(const struct rank *rank, int chunk)
 {
     return placement_round(plan_placement(rank->setup.plan), chunk);

@@ -73,8 +73,9 @@ static bool is_copy_of_tied(const struct rank *rank, int kind)
     return kind == PIECE_HEAD && rank->setup.model->tied;
 }
 
-/* The standard deviation of initial values. As in GPT-2 it is smaller for matrices that write to
- * the residual stream, by the number of these matrices. */
+/* The standard deviation of initial values. As in GPT-2, matrices that write to the residual stream
+ * have smaller values: the deviation is divided by the square root of the number of these matrices,
+ * 2 per layer. */
 static double deviation_of(const struct rank *rank, const struct op_weight *weight)
 {
     static const double usual = 0.02; /* Megatron-LM's init-method-std */
@@ -83,8 +84,8 @@ static double deviation_of(const struct rank *rank, const struct op_weight *weig
     return weight->feeds_stream ? usual / sqrt(2.0 * rank->setup.model->layers) : usual;
 }
 
-/* A weight as the store keeps it. A tied head's rows use the embedding's random draw and are
- * counted there. */
+/* A weight as the store keeps it. The head's copy of a tied embedding starts with the same random
+ * values as the embedding, and only the embedding counts in sums over all weights. */
 static struct stored_weight stored_weight(const struct rank *rank, const struct weight *weight,
                                           int kind, int layer, int number)
 {

@@ -39,7 +39,7 @@ static bool save(struct session *session, int done, struct err *err)
                            err);
 }
 
-/* Divergence of this rank's loss is left to look(). */
+/* Divergence of this rank's loss is no failure here: look() reports it. */
 bool session_step(struct session *session, long step, struct interval *times,
                   struct step_result *out, struct err *err)
 {

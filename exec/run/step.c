@@ -238,8 +238,8 @@ static bool is_reduced_later(const struct rank *rank, const struct store *store,
     return false;
 }
 
-/* Sums partial gradients over tensor ranks, on the stream of their collectives, between the data
- * lane's work. */
+/* Sums partial gradients over tensor ranks. It runs on the stream of tensor collectives, before
+ * instruction i, which waits for it. */
 static void sum_partial(struct rank *rank, struct store **stores, int count, int i)
 {
     struct machine *m = &rank->machine;
