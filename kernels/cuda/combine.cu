@@ -1,3 +1,4 @@
+/* The CUDA kernel of a weighted sum of two arrays. */
 #include "kernels/cuda/grid.cuh"
 
 /* Rounds twice per element, as on the host; a fused multiply-add would give other bits. */

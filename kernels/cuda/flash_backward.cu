@@ -184,15 +184,15 @@ __device__ __forceinline__ void take_probabilities(const backward_args &b, const
 
 /* The heads and keys of a block. The first keys, which most queries see, come first. */
 struct key_work {
-    int sequence, kv_head, part, heads, key0; /* heads: their number in a part of the group */
+    int sequence, kv_head, part, heads, key0; /* heads: number of query heads in a head part */
     __device__ __forceinline__ int first_head(int parts) const
     {
         return (kv_head * parts + part) * heads;
     }
 };
 
-/* The kernel computes this twice. `again` makes the compiler recompute it, instead of keeping parts
- * of the first result in registers. */
+/* The kernel calls this function twice. `again` makes the compiler compute the result again instead
+ * of keeping it in registers. */
 __device__ __forceinline__ key_work key_work_of(const backward_args &b, int rows, int block)
 {
     const struct attention &a = b.a.attention;
@@ -202,7 +202,8 @@ __device__ __forceinline__ key_work key_work_of(const backward_args &b, int rows
     return { own / kv_heads, own % kv_heads, group % parts, heads, block / groups * rows };
 }
 
-/* Writes the warp's rows of a gradient, not yet scaled, to the sums of its part. */
+/* Writes the warp's rows of a gradient, not yet scaled, to part_sums, at the place of the block's
+ * head part. */
 template <int M, int HEAD_DIM>
 __device__ __forceinline__ void
 write_part(float *to, int stride, const accumulator (*d)[HEAD_DIM / MMA_COLUMNS], int rows_left)
@@ -323,7 +324,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS) add_parts(backw
 #pragma unroll
     for (int j = 0; j < CHUNK; j++)
         sum[j] *= scale;
-    long heads = a.heads / a.kv_heads; /* that share the keys; these and the values follow them */
+    long heads = a.heads / a.kv_heads; /* query heads that share a key head; in memory, keys and
+                                          values follow the queries */
     long first = (pair % a.kv_heads * (heads + 2) + heads) * a.head_dim + i % width;
     store_values<CHUNK>((T *)b.a.dqkv + token * qkv_stride(a) + first, sum);
 }
@@ -436,7 +438,7 @@ __global__ void __launch_bounds__(BLOCK, 2) query_gradients(backward_args b)
         number = first_probability(a, w.sequence, w.head, query) + (uint64_t)(own_lane() % 4 * 2);
     }
 
-    const T *keys = (const T *)b.a.qkv + at.key; /* the next ones to be copied */
+    const T *keys = (const T *)b.a.qkv + at.key; /* the next keys to be copied */
     copy_queries<ROWS, HEAD_DIM>(shared, b, (const T *)b.a.qkv + at.query + query0 * at.qkv_stride,
                                  (const T *)b.a.dcontext + at.context + query0 * at.context_stride,
                                  seq - query0);
@@ -447,7 +449,7 @@ __global__ void __launch_bounds__(BLOCK, 2) query_gradients(backward_args b)
     for (int key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         copies_wait<0>();
-        __syncthreads(); /* as above */
+        __syncthreads(); /* the current stage has arrived; the other stage is no longer read */
         keys += COLUMNS * at.qkv_stride;
         if (key0 + COLUMNS < end)
             copy_keys<COLUMNS, HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, keys,

@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
     work w = work_of(attention, (int)blockIdx.x);
     head_place at = head_at(attention, w.sequence, w.head);
     int seq = (int)attention.seq;
-    const T *keys = (const T *)a.qkv + at.key; /* the next ones to be copied */
+    const T *keys = (const T *)a.qkv + at.key; /* the next keys to be copied */
     int warp_row = (int)threadIdx.x / LANES * MATRICES * MMA_ROWS;
     int g = own_lane() / 4, t = own_lane() % 4;
     int own_query = w.query0 + warp_row; /* the warp's first query */

@@ -1,3 +1,4 @@
+/* Matrix products by cuBLASLt. */
 #include "kernels/cuda/gemm_part.h"
 
 #include "base/arena.h"

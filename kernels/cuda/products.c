@@ -98,7 +98,8 @@ static struct gemm_product weight_gradient(const struct linear_weight_gradient *
     };
 }
 
-/* An epilogue cannot add its sums to existing values, so the sums are made in the workspace. */
+/* Memory for `count` sums in the workspace. A product's epilogue cannot add its sums to existing
+ * values. */
 static float *room_for_sums(const struct launch *on, long count)
 {
     bool is_enough = count * (long)sizeof(float) <= SUMS_BYTES;

@@ -1,5 +1,5 @@
-/* Gives the same bits as kernels/host/quantise.c: norms are summed in the host's order, and no
- * multiply-add is fused. */
+/* Quantises gradients with the same bits as kernels/host/quantise.c: norms are summed in the host's
+ * order, and no multiply-add is fused. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/reduce.cuh"

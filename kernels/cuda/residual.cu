@@ -1,3 +1,4 @@
+/* CUDA kernels of the sum with the residual stream. */
 #include "kernels/cuda/residual.cuh"
 
 template <typename T, int N, bool drops>

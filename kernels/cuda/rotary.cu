@@ -1,3 +1,4 @@
+/* CUDA kernels of rotary positions. */
 #include "kernels/cuda/grid.cuh"
 
 /* A thread rotates N elements of a head's lower half with those of its upper half. In each

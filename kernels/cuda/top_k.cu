@@ -1,7 +1,7 @@
-/* Takes the same elements in the same order as kernels/host/top_k.c. The k-th largest magnitude is
- * found digit by digit, from counts of each digit's values. Then each part of the array learns how
- * many elements the parts before it take, and takes its own elements. Counts use atomics, whose
- * order does not matter. */
+/* Extracts the k elements of largest magnitude, in the same order as kernels/host/top_k.c. The k-th
+ * largest magnitude is found digit by digit, from counts of each digit's values. Then each part of
+ * the array learns how many elements the parts before it take, and takes its own elements. Counts
+ * use atomics, whose order does not matter. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 

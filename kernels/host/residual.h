@@ -11,7 +11,7 @@ struct residual {
     long rows, width;
     double dropout; /* 0: no dropout, and the other members are ignored */
     struct draw draw;
-    uint64_t first_row; /* sequence * seq + position of the first row. counted from
+    uint64_t first_row; /* sequence * seq + position of the first row. Sequences are counted from
                            draw.place->first_sequence or, without a place, over the global batch */
     long seq;           /* rows of a sequence; used when the draw has a place */
 };
