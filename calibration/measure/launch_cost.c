@@ -6,7 +6,7 @@
 #include "base/statistics.h"
 #include "exec/device/kernels.h"
 
-/* Fewer than the 1,024 calls that CUDA queues on a stream before it blocks the caller. */
+/* CALLS is below the 1,024 calls that CUDA queues on a stream before it blocks the caller. */
 enum { REPEATS = 7, CALLS = 400, EVENTS = 150, MANY_CALLS = 2000, MOST_HOLDS = 64 };
 
 struct launcher {
