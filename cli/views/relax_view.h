@@ -5,8 +5,8 @@
 #include "cli/input/setup.h"
 #include "search/questions/relax.h"
 
-/* Searches relaxations when a complete search found nothing; otherwise `out` is empty. Release it
- * with relaxations_release. */
+/* Searches for relaxations, which are changes of the request that admit a plan, when a complete
+ * search found no plan. Otherwise `out` is empty. Release it with relaxations_release. */
 void relax_find(const struct search_request *request, const struct search_result *result,
                 struct relaxations *out);
 
