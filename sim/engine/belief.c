@@ -100,7 +100,8 @@ static double own_share(const struct believed *of, const struct believed *with,
     return has_same_widths(mine, other) ? 1 : SHARE_OF_WIDTHS;
 }
 
-/* `model` is that of the rivals; NULL if there is no evidence. */
+/* The covariance of two runs' errors. `model` is the model of the rivals; NULL if there is no
+ * evidence. */
 static double covariance(const struct errors *a, const struct errors *b, const struct believed *of,
                          const struct believed *with, const struct model *model)
 {

@@ -1,3 +1,5 @@
+/* How likely each of several plans is the fastest, by random draws of the errors of their predicted
+ * times. */
 #include "sim/engine/chances.h"
 
 #include "base/arena.h"

@@ -41,8 +41,8 @@ static inline bool evaluation_is_folded(const struct evaluation *w)
     return w->given != w->plan;
 }
 
-/* The given plan of a folded one has a message between its two middle stages, where the folded plan
- * has none. This is the neighbouring boundary, whose time is used for that message. */
+/* For a folded plan, the boundary whose time is used for the message between the two middle stages
+ * of the given plan. The folded plan itself has no such message. */
 static inline int evaluation_turn(const struct evaluation *w)
 {
     return w->plan->pp > 1 ? w->plan->pp - 2 : 0;

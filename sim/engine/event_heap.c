@@ -1,3 +1,4 @@
+/* A heap of the ends of running activities. */
 #include "sim/engine/event_heap.h"
 
 enum { NOWHERE = -1 };

@@ -1,3 +1,4 @@
+/* Times a plan's step with the event engine. */
 #include "sim/engine/event_step.h"
 
 #include "base/statistics.h"

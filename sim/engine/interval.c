@@ -1,3 +1,4 @@
+/* The 90 % interval of a predicted step time, from the error widths of the parts of the step. */
 #include "sim/engine/interval.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* Random deviations of passes and transfers from their mean times. */
 #include "sim/engine/jitter.h"
 
 #include "base/random.h"

@@ -1,3 +1,5 @@
+/* Divides the instructions of a rank into the queues of its lanes. A lane is a stream that runs its
+ * instructions in order. */
 #include "sim/engine/jobs.h"
 
 /* Positions of a list's instructions in their lanes. */

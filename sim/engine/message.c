@@ -1,3 +1,5 @@
+/* The times of messages between pipeline stages. A boundary is the place between two neighbouring
+ * stages, which all messages between them cross. */
 #include "sim/engine/evaluation.h"
 
 #include "sim/cost/network.h"

@@ -1,3 +1,4 @@
+/* Copies a system and makes its devices slower by a factor. */
 #include "sim/engine/slower.h"
 
 #include "base/arena.h"
@@ -21,8 +22,8 @@ static void slow_gpu(struct gpu *gpu, double speed)
     gpu->clock_hz *= speed;
 }
 
-/* The times of a table are all multiplied by 1 / speed by changing its level, which is the
- * logarithm of a time. */
+/* Multiplies all times of the profile's kernel tables by 1 / speed. A table's level is a term of
+ * the logarithm of each of its times, so only the level changes. */
 static void slow_tables(struct profile *profile, double speed)
 {
     profile->kernels = copy(profile->kernels, profile->num_kernels, sizeof *profile->kernels);

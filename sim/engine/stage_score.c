@@ -119,7 +119,8 @@ static bool are_same(const struct evaluation *w, int one, int other)
            w->plan->chunk_layers[one] == w->plan->chunk_layers[other];
 }
 
-/* Times the chunks of a stage; returns what pairs spare, without the learned ratio. */
+/* Times the chunks of a stage. Returns the time that pairs save, not yet multiplied by the learned
+ * ratio of measured to predicted time. */
 static double time_rounds(struct evaluation *w, int stage, double *duration_s)
 {
     struct chunk_time time = { 0 };

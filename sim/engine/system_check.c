@@ -1,3 +1,4 @@
+/* Checks that a system can run a plan: the data type, the network and the rate of its products. */
 #include "sim/engine/simulate.h"
 
 /* The name of the narrowest type that is wider than `dtype` and that the GPU supports. */

@@ -1,3 +1,4 @@
+/* The parameters, matrices and activations that a stage holds. */
 #include "sim/memory/held.h"
 
 #include <math.h>

@@ -42,7 +42,8 @@ struct axis {
 
     /* Divides a layer's sizes among ranks; NULL if the axis divides none. */
     void (*shard)(struct rank_share share, const struct model *model, struct layer_dims *dims);
-    /* bit set of MARK(enum op_kind): the marks that its collectives replace */
+    /* bit set of MARK(enum op_kind): the marks (ops that stand where ranks communicate) that its
+     * collectives replace */
     unsigned long long marks;
     /* Number of ops, from the mark at `i` on, that `lower` replaces together; NULL: only the
      * mark. */

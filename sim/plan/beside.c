@@ -1,3 +1,5 @@
+/* Reorders the ops of a block so that the shared expert overlaps the exchanges of routed experts'
+ * rows. */
 #include "sim/plan/beside.h"
 
 /* The ops from `first` to `end`, without `end`. */

@@ -1,3 +1,5 @@
+/* Replaces a DualPipe plan, whose stages hold two mirrored copies of the model, by the equivalent
+ * DualPipeV plan. */
 #include "sim/plan/fold.h"
 
 #include "sim/schedule/schedule.h"

@@ -1,3 +1,4 @@
+/* Reads and writes the text of a plan, word by word. */
 #include "sim/plan/axis.h"
 #include "sim/plan/tokens.h"
 

@@ -1,4 +1,4 @@
-/* sim/plan/members.h - ranks at equal distances. */
+/* sim/plan/members.h - a set of ranks at equal distances. */
 #ifndef SIM_PLAN_MEMBERS_H
 #define SIM_PLAN_MEMBERS_H
 

@@ -1,3 +1,4 @@
+/* Functions that write the words of a plan's text. */
 #include "sim/plan/axis.h"
 #include "sim/plan/ranks.h"
 #include "sim/plan/tokens.h"

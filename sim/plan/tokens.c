@@ -1,3 +1,4 @@
+/* The table of all words of a plan's text. */
 #include "sim/plan/tokens.h"
 
 #include "base/length.h"

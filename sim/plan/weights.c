@@ -1,3 +1,4 @@
+/* Lists the weights that one rank holds, with their places in the whole weights. */
 #include "sim/plan/weights.h"
 
 static struct weight weight_of(const struct op_weight *of, struct rank_share share,

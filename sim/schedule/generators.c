@@ -1,3 +1,4 @@
+/* The table of schedules, and functions that several of them use. */
 #include "sim/schedule/generators.h"
 
 #include "base/length.h"

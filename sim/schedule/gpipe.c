@@ -1,8 +1,8 @@
 #include "sim/schedule/generators.h"
 
-/* Backwards run in the order of the forwards, as in Megatron and PyTorch, so that messages have one
- * order in both directions. Figures in the GPipe paper show the reverse order; it takes the same
- * time. */
+/* The GPipe schedule: all forwards, then all backwards. Backwards run in the order of the forwards,
+ * as in Megatron and PyTorch, so that messages have one order in both directions. Figures in the
+ * GPipe paper show the reverse order; it takes the same time. */
 void gpipe_emit(const struct schedule_shape *shape, int stage, struct instrs *out)
 {
     for (int microbatch = 0; microbatch < shape->num_microbatches; microbatch++)

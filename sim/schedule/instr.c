@@ -1,3 +1,4 @@
+/* Names and relations of instructions. */
 #include "sim/schedule/instr.h"
 
 const struct opcode_info opcode_infos[NUM_OPCODES] = {

@@ -1,6 +1,6 @@
-/* Megatron-LM's order (core/pipeline_parallel/schedules.py). Old versions ran all forwards first
- * when there are as many microbatches as stages. Newer versions and this file do not, as that only
- * held more activations. */
+/* The interleaved schedule, in Megatron-LM's order (core/pipeline_parallel/schedules.py). If there
+ * are as many microbatches as stages, old versions ran all forwards first. Newer versions and this
+ * file do not, as that order only holds more activations. */
 #include "sim/schedule/generators.h"
 
 bool interleaved_accepts(const struct schedule_shape *shape, struct err *err)

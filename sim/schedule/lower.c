@@ -1,11 +1,11 @@
-/* A slot is one instruction of the compute order together with its messages. In the lowered list
- * the receive of slot k + 1 comes right before slot k, so it runs during k's compute and never
- * earlier; k's send comes right after k. If the pipeline holds only one microbatch at a time, the
- * receive of slot k + 1 depends on k and comes after k's send, because on a GPU a pending receive
- * may delay the first launch of a kernel. The two slots of a pair begin together, so both receives
- * come before the slot in front of the pair, and both sends after it. Every edge thus points to a
- * producer or to an earlier slot, so the lowered lists finish whenever the compute order alone
- * does. */
+/* Adds messages, gathers and reductions to the order of compute instructions. A slot is one
+ * instruction of that order together with its messages. In the lowered list the receive of slot k +
+ * 1 comes right before slot k, so it runs during k's compute and never earlier; k's send comes
+ * right after k. If the pipeline holds only one microbatch at a time, the receive of slot k + 1
+ * depends on k and comes after k's send, because on a GPU a pending receive may delay the first
+ * launch of a kernel. The two slots of a pair begin together, so both receives come before the slot
+ * in front of the pair, and both sends after it. Every edge thus points to a producer or to an
+ * earlier slot, so the lowered lists finish whenever the compute order alone does. */
 #include "sim/schedule/schedule.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The 1F1B schedule. */
 #include "sim/schedule/generators.h"
 
 /* Number of warm-up forwards, which a stage runs before its first gradient can arrive: one per
