@@ -1,6 +1,7 @@
-/* Branch and bound, best first: families of plans by rising lower bound (floor) of their step
- * times; within a family, each plan's bound is computed before its time. It ends at the first
- * family whose floor is above the worst plan kept.
+/* Branch and bound, best first. A family is a set of plans that differ only in recompute and ZeRO;
+ * a block is a set of families with equal degrees, microbatch and rank order. Families are examined
+ * by rising lower bound (floor) of their step times. Within a family, each plan's bound is computed
+ * before its time. The method ends at the first family whose floor is above the worst plan kept.
  *
  * Families are examined in rounds. All families of a round are compared with the plans kept before
  * it, so that neither the answer nor a count depends on the number of workers. */
@@ -283,7 +284,7 @@ static void put_in_order(struct bnb *bnb, size_t most)
     }
 }
 
-/* Families of the next round: those that may hold a plan to be kept. */
+/* Number of families in the next round, all of which may hold a plan to be kept. */
 static size_t round_length(const struct bnb *bnb, size_t most)
 {
     double worst_s = worst_step_s(bnb);

@@ -1,5 +1,6 @@
-/* Writes the certificate of a search. A family is a set of plans that differ only in recompute and
- * ZeRO; these plans are its members. A floor is a lower bound of the step times of a family. */
+/* Writes the certificate of a search, a proof of its answer that others can check. A family is a
+ * set of plans that differ only in recompute and ZeRO; these plans are its members. A floor is a
+ * lower bound of the step times of a family. */
 #include "search/certificate.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* The classes of costs whose errors search/robust.h studies. Each has a function that multiplies
+ * the class's constants by a factor. */
 #include "base/length.h"
 #include "search/robust.h"
 

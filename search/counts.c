@@ -1,3 +1,4 @@
+/* The numbers of GPUs of a cluster that a job may use. */
 #include "search/counts.h"
 
 struct values counts_all(const struct cluster *cluster, int most, struct arena *arena)

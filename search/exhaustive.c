@@ -1,3 +1,4 @@
+/* The method that predicts every plan of the space. */
 #include "search/method.h"
 
 static void keep(void *context, int worker, const struct ranked_plan *plan)

@@ -1,3 +1,4 @@
+/* Lists of families, which are sets of plans that differ only in recompute and ZeRO. */
 #include "search/families.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Keeps the best plans of all that are offered. */
 #include "search/frontier.h"
 
 #include "base/text.h"

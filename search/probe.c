@@ -1,3 +1,4 @@
+/* A probe is a short search on a changed request: whether any plan fits, and the best one. */
 #include "search/probe.h"
 
 #include "search/method.h"

@@ -69,7 +69,8 @@ struct robustness {
 double robust_factor(const struct robust_request *request, int draw, int cost_class);
 
 /* The smallest change of a single class within 1 +- `within` that makes another rival the best. It
- * uses no random draws. A change that reverts between two steps is missed. */
+ * uses no random draws. The factor is changed in steps; if the best rival changes and changes back
+ * within one step, this is missed. */
 struct tipping_point {
     int cost_class; /* -1: none */
     struct flip flip;
@@ -83,7 +84,8 @@ struct routing_flip {
     int to;    /* the rival that is then the best; -1: none fits */
 };
 #define LARGEST_CV 1.0
-/* A change of the best that reverts between two steps is missed. */
+/* The deviation is raised in steps; if the best rival changes and changes back within one step,
+ * this is missed. */
 struct routing_flip search_routing_flip(const struct robust_request *request);
 
 /* Needs at least one rival. It steps up to LARGEST_FLIP either way until the best plan changes,

@@ -357,7 +357,8 @@ struct choice {
     double best_s, best_bytes;
 };
 
-/* A set with a set that fits inside recomputes more, so it is no faster. */
+/* Whether a subset of `parts` fits. A set recomputes more than its subsets, so it is then no
+ * faster. */
 static bool has_fitting_part(const struct choice *choice, unsigned parts)
 {
     for (int i = 0; i < choice->num_fitting; i++)

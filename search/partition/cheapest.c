@@ -7,7 +7,7 @@ struct listing {
     int most, count;
 };
 
-/* Inserts `found` in order of cost, behind partitions of equal cost. */
+/* Inserts `found` in order of cost, after partitions of equal cost. */
 static void insert(struct listing *list, const struct partition *found)
 {
     int place = list->count;

@@ -1,3 +1,4 @@
+/* A hash table of the candidate plans that a search has scored or rejected. */
 #include "search/stochastic/met.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* Scores candidate plans until a budget of scores is spent. */
 #include "search/stochastic/scorer.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* Runs the random search methods: divides the budget among strategies, runs these in parallel, and
+ * merges their results. */
 #include "search/stochastic/stochastic.h"
 
 #include "base/parallel.h"
