@@ -1,3 +1,4 @@
+/* The communicator between threads of one process. */
 #include "exec/comm/comm.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* The communicator between processes over TCP. */
 #include "exec/comm/comm.h"
 
 #include "base/arena.h"

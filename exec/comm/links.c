@@ -1,3 +1,4 @@
+/* Moves bytes over several sockets at once. */
 #include "exec/comm/links.h"
 
 #include "base/arena.h"
