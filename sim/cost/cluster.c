@@ -136,7 +136,7 @@ const size_t num_cluster_fields = LENGTH(cluster_fields);
 
 const struct datafile_kind cluster_files = { "cluster", "calibration/clusters", NULL };
 
-/* `value` is a name, or an object that holds one. */
+/* Reads the name of a GPU, profile or stack. `value` is the name, or an object with a "name". */
 static bool read_part_name(const json_t *value, const char *key, char *name, size_t size,
                            struct err *err)
 {

@@ -92,8 +92,7 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
     return best_of_tiles_s(gpu, profile, rate, shape, MAX_SPLIT_K);
 }
 
-/* --- a range of constants ---------------------------------------------------------------------
- */
+/* --- a range of constants --------------------------------------------------------------------- */
 
 /* Whether a split product is the fastest somewhere in the range. With h = half_k, e = efficiency
  * and w = e / memory_efficiency, e x the time of s parts is a_s + b_s h + c_s w. So for each s, the

@@ -21,8 +21,7 @@ double textbook_young_s(const struct textbook_failure *failure)
     return sqrt(2 * failure->checkpoint_s * failure->mtbf_s);
 }
 
-/* sqrt(2 C M) [1 + x/3 + x^2/9] - C with x = sqrt(C / 2M), and M once C >= 2M. Daly 2006.
- */
+/* sqrt(2 C M) [1 + x/3 + x^2/9] - C with x = sqrt(C / 2M), and M once C >= 2M. Daly 2006. */
 double textbook_daly_s(const struct textbook_failure *failure)
 {
     if (failure->checkpoint_s >= 2 * failure->mtbf_s)
