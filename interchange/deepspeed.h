@@ -1,6 +1,5 @@
 /* interchange/deepspeed.h - DeepSpeed's JSON configuration. It describes sharding and batch, but
- * not the model.
- */
+ * not the model. */
 #ifndef INTERCHANGE_DEEPSPEED_H
 #define INTERCHANGE_DEEPSPEED_H
 

@@ -48,8 +48,7 @@ bool job_has_named_axes(const struct job *job, struct err *err);
  * the only values that most frameworks support; else ERR_INFEASIBLE, where = the layout word. */
 bool job_is_plain(const struct job *job, struct err *err);
 /* Sets rank order, exchange, capacity, optimizer, attention and overlaps to those of
- * plan_default().
- */
+ * plan_default(). */
 void job_make_plain(struct job *job);
 
 /* Sets the layers of each of `count` chunks; an even division becomes NULL. The array must outlast

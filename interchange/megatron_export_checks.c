@@ -120,8 +120,7 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
 }
 
 /* Lets all chunks recompute the same number of layers, that of the chunk that recomputes most.
- * Memory does not rise.
- */
+ * Memory does not rise. */
 void megatron_mend_recompute(struct job *job, struct arena *arena)
 {
     struct plan *plan = &job->plan;
