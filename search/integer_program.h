@@ -44,8 +44,7 @@ struct integer_program {
 };
 
 /* Both return the index of what they add. program_add_term adds to the newest row, at most once per
- * column.
- */
+ * column. */
 int program_add_column(struct integer_program *program, struct program_column column);
 int program_add_row(struct integer_program *program, double lower, double upper);
 void program_add_term(struct integer_program *program, int column, double coefficient);

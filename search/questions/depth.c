@@ -53,8 +53,7 @@ static bool is_over(const struct dive *dive)
 }
 
 /* The last doubling that fits, or 0. Small doublings may break a rule that demands more layers, so
- * a failure does not end the search at once.
- */
+ * a failure does not end the search at once. */
 static int last_doubling(const struct dive *dive)
 {
     int last = 0;

@@ -31,9 +31,7 @@ struct pareto_result {
     struct pareto_plan *at; /* sorted by number of GPUs, then by step time */
     int count;
     int num_on_front; /* number of plans on the front before those with a small saving of memory
-                         were dropped
-                       *
-                         */
+                         were dropped */
     int *counts;      /* numbers of GPUs searched */
     int num_counts;
     /* Sums over all numbers of GPUs. bounded: plans skipped because a bound proves them

@@ -570,8 +570,7 @@ static size_t column_of(const int *open, int count, int plan)
     return 0;
 }
 
-/* --- all parts --------------------------------------------------------------------------------
- */
+/* --- all parts -------------------------------------------------------------------------------- */
 
 struct queue {
     struct part *at;

@@ -56,8 +56,8 @@ struct region {
     int num_ranges;
     double best_share, beaten_share; /* the rest is undecided */
     int parts;
-    double plans; /* number of plans that may be the best somewhere: the lower bound of their family
-                     (sets of plans, search/space.h) does not exclude it */
+    double plans; /* number of plans that may be the best somewhere: plans whose family (a set of
+                     plans, search/space.h) has a lower bound that does not exclude them */
     double timed; /* step times and bounds computed */
     int decides;  /* the range whose quarters differ most; -1: none differ */
     struct region_rival faster[MOST_NAMED]; /* plans that beat the choice in some parts, the largest

@@ -1,3 +1,5 @@
+/* For a plan that does not fit into memory: finds the fewest changes of its words with which it
+ * fits. */
 #include "search/questions/remedy.h"
 
 #include "models/precision.h"
@@ -29,7 +31,8 @@ static void add(struct changes *changes, int kind, unsigned value)
     changes->at[changes->count++] = (struct change){ kind, value };
 }
 
-/* Recompute of a plan that names some already is left as it is. */
+/* Adds the changes of what the backward recomputes. None is added if the plan already recomputes
+ * whole layers. */
 static void add_recompute(const struct system *system, const struct model *model,
                           const struct plan *plan, struct changes *changes)
 {

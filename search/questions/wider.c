@@ -1,3 +1,4 @@
+/* Searches, near the best plan, the plans that one further option would add to the space. */
 #include "search/questions/wider.h"
 
 #include "base/length.h"

@@ -11,8 +11,7 @@
 struct tuning {
     double start_temperature, end_temperature; /* temperatures of annealing, in log score */
     int anneal_scores;    /* annealing restarts after this many scores, or after the whole budget if
-                           * that is less
-                           */
+                           * that is less */
     int patience_scores;  /* evolution restarts after this many scores without a gain */
     double learning_rate; /* REINFORCE: rate applied to a batch's mean gradient */
     double entropy_weight;
