@@ -55,8 +55,7 @@ struct groups {
 };
 
 /* All ranks of the plan call it together. On failure all groups are freed and the error names the
- * group.
- */
+ * group. */
 bool groups_new(const struct comm_api *api, struct comm *comm, const struct plan *plan, int rank,
                 struct groups *out, struct err *err);
 void groups_free(struct groups *groups);

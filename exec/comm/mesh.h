@@ -3,8 +3,7 @@
  *
  * Rank 0 listens at the place's meeting address; the other ranks report their addresses there and
  * get the table of all addresses. Every connection begins with the run's token
- * (exec/comm/greeting.h). Call these functions from one thread.
- */
+ * (exec/comm/greeting.h). Call these functions from one thread. */
 #ifndef EXEC_COMM_MESH_H
 #define EXEC_COMM_MESH_H
 
