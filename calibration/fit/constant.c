@@ -1,3 +1,4 @@
+/* Finds a fitted constant by the names of its file and of its key. */
 #include "calibration/fit/constant.h"
 
 #include "base/json.h"

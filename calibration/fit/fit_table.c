@@ -1,3 +1,5 @@
+/* Reads calibration/fit.json, which states the constants to fit and the measured rows to fit them
+ * on. */
 #include "calibration/fit/fit_table.h"
 
 #include "base/file.h"

@@ -1,3 +1,6 @@
+/* What runs without measured memory say about the error of predicted memory peaks. The log of a
+ * real peak over the predicted one is S + e; S, with variance `between`, is the same for all runs
+ * of a stack, and e, with variance `within`, differs between plans. */
 #include "calibration/fit/held_peaks.h"
 
 #include "base/normal.h"
@@ -19,8 +22,8 @@ static int end_of_stack(const struct width_row *rows, int count, int first)
     return end;
 }
 
-/* One step of expectation maximisation. Given its n errors, a stack's S has the variance w = 1 / (1
- * / between + n / within) and the mean m = w x sum / within. */
+/* One step of expectation maximisation. Given the n errors of a stack, with the sum `sum`, its S
+ * has the variance w = 1 / (1 / between + n / within) and the mean m = w x sum / within. */
 static struct peak_variances maximise(const struct width_row *rows, int count,
                                       struct peak_variances now)
 {

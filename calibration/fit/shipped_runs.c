@@ -1,3 +1,4 @@
+/* Predicts the measured runs that are shipped with the program. */
 #include "calibration/fit/shipped_runs.h"
 
 #include "base/file.h"

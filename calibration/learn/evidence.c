@@ -1,3 +1,4 @@
+/* Chooses measured runs that are evidence about the errors of a stack's predictions. */
 #include "calibration/learn/evidence.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Divides the time limit of a calibration among its parts. */
 #include "calibration/measure/budget.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Measures how fast all ranks together can write files. */
 #include "calibration/measure/disk_rate.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* Measures the rates of copies between a device and host memory. */
 #include "calibration/measure/host_copies.h"
 
 #include "base/statistics.h"

@@ -1,3 +1,5 @@
+/* One of the processes that measure this machine: its device, its communicator and its training
+ * steps. */
 #include "calibration/measure/host_rank.h"
 
 #include "exec/plugin/backend.h"

@@ -1,3 +1,4 @@
+/* A file with the measurements of an interrupted calibration, from which the next one resumes. */
 #include "calibration/measure/host_resume.h"
 
 #include <errno.h>

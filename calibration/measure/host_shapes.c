@@ -1,3 +1,4 @@
+/* The shapes of models whose ops are timed. */
 #include "calibration/measure/host_shapes.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* Reads a GPU's clocks and power by NVIDIA's management library, which is loaded at run time. */
 #include "calibration/measure/nvml.h"
 
 #include "base/arena.h"

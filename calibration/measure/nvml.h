@@ -1,6 +1,5 @@
 /* calibration/measure/nvml.h - clocks and power of one GPU as its driver reports them, through
- * NVIDIA's management library. It is loaded on first use, so that the program starts without it.
- */
+ * NVIDIA's management library. It is loaded on first use, so that the program starts without it. */
 #ifndef CALIBRATION_MEASURE_NVML_H
 #define CALIBRATION_MEASURE_NVML_H
 

@@ -1,3 +1,4 @@
+/* Waits until other programs leave the cores idle. */
 #include "calibration/measure/quiet.h"
 
 #include "base/core_share.h"

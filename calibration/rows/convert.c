@@ -1,3 +1,4 @@
+/* Converts a measured row (a published run) to a model, a system and a plan. */
 #include "base/length.h"
 #include "base/text.h"
 #include "calibration/rows/convert_part.h"

@@ -1,3 +1,4 @@
+/* Reads comma-separated text. */
 #include "calibration/rows/csv.h"
 
 #include "base/file.h"

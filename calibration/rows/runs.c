@@ -1,3 +1,4 @@
+/* Reads measured runs from a CSV file, by the names of its columns. */
 #include "calibration/rows/runs.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* Finds the columns of measured rows on which the errors of predictions depend. A cell is the set
+ * of rows that are equal in all chosen columns. */
 #include "calibration/rows/trait.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* Computes the interval widths that stacks and profiles need, from the errors of held-out rows. */
 #include "calibration/score/interval.h"
 
 #include "base/statistics.h"
