@@ -1,3 +1,4 @@
+/* Shows the model that a budget should train, as text and as JSON. */
 #include "cli/design_view.h"
 
 #include "base/units.h"

@@ -1,3 +1,4 @@
+/* Reads another framework's file as a job on a system. */
 #include "cli/imported.h"
 
 #include "base/length.h"

@@ -27,8 +27,7 @@ bool imported_check_degrees(const struct imported *imported, const char *path, s
 
 json_t *imported_settings_json(const struct settings *settings);
 /* A broken rule, or a setting that costs time or memory: {"rule", "sentence", "where", "found",
- * "fix"}.
- */
+ * "fix"}. */
 struct broken {
     const char *rule, *sentence, *where, *found, *fix;
 };

@@ -1,3 +1,4 @@
+/* Starts this program once per rank and waits for all ranks. */
 #include "cli/ranks.h"
 
 #include "base/arena.h"

@@ -7,8 +7,7 @@
 #include "search/search.h"
 
 /* Restricts the request to plans that the framework can run, and sets its method of context
- * parallelism.
- */
+ * parallelism. */
 void runnable_ask(const struct target *target, struct search_request *request, struct arena *arena);
 
 /* Finds the best `wanted` plans that the framework can run. It searches an ordered list of the best

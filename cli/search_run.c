@@ -1,3 +1,4 @@
+/* "search --run": runs the best plan that was found. */
 #define _GNU_SOURCE // mkdtemp; NOLINT(bugprone-reserved-identifier)
 #include "cli/search_run.h"
 

@@ -256,7 +256,7 @@ void options_left_column(const struct option_row *row, char *text, size_t size)
              row->alias ? row->alias : "");
 }
 
-/* Whether a list of commands like "search simulate]" contains one of the set. */
+/* Whether a list of commands like "search simulate]" names a command of `set`. */
 static bool is_meant(const char *list, unsigned set)
 {
     for (int i = 0; i < num_commands; i++) {

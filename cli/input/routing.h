@@ -1,6 +1,5 @@
 /* cli/input/routing.h - "--routing balanced|random|cv=C|factor=F": the distribution of tokens over
- * experts.
- */
+ * experts. */
 #ifndef CLI_INPUT_ROUTING_H
 #define CLI_INPUT_ROUTING_H
 

@@ -126,8 +126,7 @@ bool setup_parse(struct setup *setup, const struct options *options, const char 
     return false;
 }
 
-/* Adds an assumption about the fraction of rows that a plan's expert capacity drops.
- */
+/* Adds an assumption about the fraction of rows that a plan's expert capacity drops. */
 static void note_capacity(struct setup *setup)
 {
     const struct plan *plan = &setup->plan;

@@ -50,8 +50,7 @@ void setup_note_segment(struct setup *setup, int asked);
 void setup_note_fewer(struct setup *setup, int asked);
 
 /* Adds the assumed default bandwidth of storage, if the cluster states none and the run's length is
- * known.
- */
+ * known. */
 void setup_note_storage(struct setup *setup);
 
 /* Name of the runs on which the number of steps to an accuracy is based: "published runs". */

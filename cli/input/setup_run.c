@@ -176,7 +176,7 @@ static void assume_attention(const struct options *options, struct setup *setup)
                      model->seq, model->sliding_window, model->name);
 }
 
-/* Says which part of the model no measured run has. */
+/* Adds an assumption that names a feature of the model that no measured run has. */
 static void assume_unmeasured(struct setup *setup)
 {
     const char *unmeasured = model_unmeasured(&setup->model);

@@ -1,3 +1,5 @@
+/* "explain --from-run": the GPUs' utilization, or the days, of a run that is described by a few
+ * words. */
 #include "cli/lecture/from_run.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* Functions that make and print the rows of `explain`: a textbook formula, its value, and the
+ * detailed model's value. */
 #include "cli/lecture/lecture.h"
 
 #include "base/length.h"

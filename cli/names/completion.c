@@ -1,3 +1,4 @@
+/* Writes completion scripts for bash, zsh and fish. */
 #include "cli/names/completion.h"
 
 #include "base/length.h"

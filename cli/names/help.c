@@ -1,3 +1,4 @@
+/* Prints --help from the tables of commands and options. */
 #include "cli/names/help.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* Writes the reference page from the tables of the program. */
 #include "cli/names/reference.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* Lists everything that has a name in the program, such as models, clusters and options. */
 #include "cli/names/registry.h"
 
 #include "base/file.h"

@@ -1,3 +1,5 @@
+/* Writes the page about the accuracy of predictions. A source is the paper or log that states
+ * measured rows; a tier says whether other sources measured the same stack and GPU. */
 #include "base/file.h"
 #include "calibration/fit/shifts.h"
 #include "cli/score/validation.h"

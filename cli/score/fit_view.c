@@ -1,3 +1,4 @@
+/* Prints the results of fits of constants, as text or JSON. */
 #include "cli/score/fit_view.h"
 
 #include "cli/print/terminal.h"

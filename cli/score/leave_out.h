@@ -1,5 +1,4 @@
-/* cli/score/leave_out.h - `fit --leave-out`: predicts each source by a fit on the other sources.
- */
+/* cli/score/leave_out.h - `fit --leave-out`: predicts each source by a fit on the other sources. */
 #ifndef CLI_SCORE_LEAVE_OUT_H
 #define CLI_SCORE_LEAVE_OUT_H
 

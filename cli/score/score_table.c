@@ -1,3 +1,4 @@
+/* Prints the scores of predictions as tables. */
 #include "base/units.h"
 #include "cli/score/validation.h"
 

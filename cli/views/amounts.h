@@ -1,5 +1,4 @@
-/* cli/views/amounts.h - numbers of an answer as JSON, and the days and dollars of a training.
- */
+/* cli/views/amounts.h - numbers of an answer as JSON, and the days and dollars of a training. */
 #ifndef CLI_VIEWS_AMOUNTS_H
 #define CLI_VIEWS_AMOUNTS_H
 

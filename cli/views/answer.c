@@ -1,3 +1,4 @@
+/* Writes predictions as JSON. */
 #include "cli/views/answer.h"
 
 #include "base/units.h"

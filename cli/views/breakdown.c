@@ -1,3 +1,4 @@
+/* Shows the parts of a step's time and of a GPU's memory as bars. */
 #include "cli/views/breakdown.h"
 
 #include "base/arena.h"

@@ -1,6 +1,5 @@
 /* cli/views/deadline_view.h - "search --deadline": finds the fewest GPUs that finish in time, and
- * searches on them.
- */
+ * searches on them. */
 #ifndef CLI_VIEWS_DEADLINE_VIEW_H
 #define CLI_VIEWS_DEADLINE_VIEW_H
 

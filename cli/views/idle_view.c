@@ -1,3 +1,4 @@
+/* Shows the idle time of each pipeline stage. */
 #include "cli/views/idle_view.h"
 
 #include "sim/engine/simulate.h"

@@ -1,6 +1,5 @@
 /* cli/views/largest.h - "search --largest": finds the largest model of a family, or of a given
- * shape, that fits.
- */
+ * shape, that fits. */
 #ifndef CLI_VIEWS_LARGEST_H
 #define CLI_VIEWS_LARGEST_H
 

@@ -1,3 +1,4 @@
+/* Shows what slightly fewer GPUs, or a slightly different batch, would gain. */
 #include "cli/views/nearby_view.h"
 
 #include "base/clock.h"

@@ -1,3 +1,5 @@
+/* "search --pareto": shows the plans that no other plan dominates in time, memory and number of
+ * GPUs. */
 #include "cli/views/pareto_view.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* A progress bar during a search, and Ctrl-C to end the search. */
 #include "cli/views/progress_bar.h"
 
 #include "base/clock.h"

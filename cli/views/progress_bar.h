@@ -12,8 +12,7 @@ struct progress_bar {
 };
 
 /* Sets the request's callbacks for progress and interruption; `progress_bar` must outlast the
- * search.
- */
+ * search. */
 void progress_bar_begin(struct progress_bar *progress_bar, const struct options *options,
                         struct search_request *request);
 void progress_bar_end(const struct progress_bar *progress_bar);

@@ -1,3 +1,4 @@
+/* When no plan is feasible: shows the changes of the request (relaxations) that would admit one. */
 #include "cli/views/relax_view.h"
 
 #include "cli/print/scale.h"

@@ -1,3 +1,4 @@
+/* Shows a summary of a search in one line. */
 #include "cli/views/searched.h"
 
 #include "cli/print/scale.h"

@@ -292,7 +292,7 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
     text_release(&layout);
 }
 
-/* Commands to go on with. */
+/* Prints commands that the user may run next. */
 static void show_next(const struct options *options, const struct setup *setup)
 {
     const char *file = options->num_files > 0 ? options->files[0] : options->output;

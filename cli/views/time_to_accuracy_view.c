@@ -1,3 +1,4 @@
+/* Shows the plans with the shortest time to an accuracy. */
 #include "cli/views/time_to_accuracy_view.h"
 
 #include "base/units.h"

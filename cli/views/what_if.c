@@ -1,3 +1,4 @@
+/* Shows predictions of the chosen plan on slightly changed systems. */
 #include "cli/views/what_if.h"
 
 #include "base/length.h"
