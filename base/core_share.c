@@ -1,3 +1,4 @@
+/* The share of its ready time in which a process had a core. */
 #include "base/core_share.h"
 
 #include <dirent.h>

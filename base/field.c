@@ -1,3 +1,4 @@
+/* Reads and writes structs by tables of their fields. */
 #include "base/field.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* How each kind of field is read, written and named in messages. */
 #include "base/field_form.h"
 
 #include "base/length.h"

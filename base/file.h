@@ -45,8 +45,8 @@ char **file_list_json(const char *folder, size_t *count);
 
 /* Finds a folder of data files: under $SIMSEARCH_DATA if that is set, else in the source tree that
  * contains the binary, else in PREFIX/share/simsearch if the binary is in PREFIX/bin. `folder` is
- * "models/presets", "calibration/hardware"
- * ... The path is written to `path`; false when no such folder is found. */
+ * a name such as "models/presets". The path is written to `path`; false when no such folder is
+ * found. */
 bool file_data_folder(const char *folder, char *path, size_t size);
 
 #endif

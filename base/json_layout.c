@@ -1,3 +1,4 @@
+/* Writes readable JSON: short values on one line, longer ones broken over several lines. */
 #include "base/json_layout.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* The standard normal distribution, and the largest of several normal numbers. */
 #include "base/normal.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Text that may be shown on a terminal unchanged. */
 #include "base/plain.h"
 
 #include <stdbool.h>
