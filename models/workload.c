@@ -1,3 +1,5 @@
+/* Models for tables about data parallelism. They have only a number of parameters and FLOPs per
+ * sample. */
 #include "models/workload.h"
 
 #include "base/length.h"
