@@ -54,15 +54,19 @@ struct exchange_use exchange_use_of(const struct exchange *exchange,
 double convergence_steps_to(double sigma, double eps, int num_ranks);
 
 /* The factor by which a method needs more steps than all-reduce after the transient, because its
- * gradients are noisier; 1 for most methods, HUGE_VAL if the method never reaches the optimum.
- * unbiased 1 + omega / (1 - heterogeneity): compression adds omega times the second moment of a
- * rank's gradients to their variance sigma^2 (Alistarh et al. 2017, theorem 3.4). At the optimum
- * the second moment is sigma^2 + b^2. robust HUGE_VAL: the error of the rule's result is bounded by
- * kappa sigma^2, which is the same in every step; no rule has a bound below f / (n - 2 f) sigma^2
- * with f hostile ranks (Allouah et al. 2023, proposition 6). Averaging gradients over time before
- * the rule would help (Karimireddy, He and Jaggi 2021), but ranks send plain gradients here. 1 for
- * the trimmed mean with f = 0, which is the mean. EF21 n / delta^3: no linear speed-up (Fatkhullin
- * et al. 2021; Huang et al. 2022, table 1) */
+ * gradients are noisier. It is 1 for most methods, and HUGE_VAL if the method never reaches the
+ * optimum. Exceptions:
+ *
+ *   unbiased  1 + omega / (1 - heterogeneity): compression adds omega times the second moment of a
+ *             rank's gradients to their variance sigma^2 (Alistarh et al. 2017, theorem 3.4). At
+ *             the optimum the second moment is sigma^2 + b^2.
+ *   robust    HUGE_VAL: the error of the rule's result is bounded by kappa sigma^2, which is the
+ *             same in every step. No rule has a bound below f / (n - 2 f) sigma^2 with f hostile
+ *             ranks (Allouah et al. 2023, proposition 6). Averaging gradients over time before the
+ *             rule would help (Karimireddy, He and Jaggi 2021), but ranks send plain gradients
+ *             here. The factor is 1 for the trimmed mean with f = 0, which is the mean.
+ *   EF21      n / delta^3: no linear speed-up (Fatkhullin et al. 2021; Huang et al. 2022,
+ *             table 1) */
 double convergence_noise_factor(const struct convergence *convergence,
                                 const struct exchange_use *use);
 

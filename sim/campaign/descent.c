@@ -1,3 +1,4 @@
+/* The loss of a training run by step, at given learning rates. */
 #include "sim/campaign/descent.h"
 
 #include <math.h>

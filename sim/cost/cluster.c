@@ -1,3 +1,4 @@
+/* Reads and writes clusters: groups of equal nodes and their network levels. */
 #include "base/length.h"
 #include "sim/cost/hardware.h"
 

@@ -1,3 +1,4 @@
+/* Parts of NCCL's tuning model that several algorithms use. */
 #include "sim/cost/nccl.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Reads and writes profiles, which hold a GPU's measured constants. */
 #include "base/length.h"
 #include "sim/cost/hardware.h"
 

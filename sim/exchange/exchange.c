@@ -1,3 +1,5 @@
+/* Properties of a gradient exchange, such as when it begins and how often it averages over all
+ * ranks. */
 #include "sim/exchange/exchange.h"
 
 #include <limits.h>

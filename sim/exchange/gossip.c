@@ -1,3 +1,4 @@
+/* Gossip: ranks average their weights with neighbours in a graph. */
 #include "sim/exchange/methods.h"
 
 bool gossip_accepts(const struct exchange *exchange, int num_ranks, struct err *err)

@@ -1,3 +1,4 @@
+/* Makes lists of phases, and counts the bytes that they send. */
 #include "sim/exchange/methods.h"
 
 const char *const exchange_phase_words[NUM_PHASE_KINDS + 1] = {

@@ -1,3 +1,5 @@
+/* QSGD as a method of gradient exchange: ranks send gradients rounded to a few bits. s is the
+ * number of levels. */
 #include "sim/exchange/qsgd.h"
 
 #include "sim/exchange/methods.h"
