@@ -1,3 +1,4 @@
+/* Finds the numbers of nodes and GPUs in a launch script. */
 #include "interchange/launcher.h"
 
 #include "base/length.h"

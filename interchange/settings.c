@@ -1,3 +1,5 @@
+/* Reads and writes a framework's settings by tables, whose rows map a key to a member of a
+ * struct. */
 #include "interchange/settings.h"
 
 #include "base/length.h"
