@@ -38,9 +38,10 @@ extern const struct composition surrogate;
  * - its first backward comes after w forwards and after F + R;
  * - each of its n further rounds takes F + B, and any w in a row take at least a round trip F +
  *   B + R;
- * - its last w backwards take w B, and the last forward's gradient comes back after R. Earlier
- *   stages add their forward and backward of one microbatch. Then come each stage's own
- * reduction after its own end, and the longest optimizer. */
+ * - its last w backwards take w B, and the last forward's gradient comes back after R.
+ *
+ * Earlier stages add their forward and backward of one microbatch. Each stage's reduction follows
+ * its own last backward, and the longest optimizer ends the step. */
 extern const struct composition lower_bound;
 
 /* A lower bound for any order of the passes, so for every schedule, as in sim/engine/bound.c. A
