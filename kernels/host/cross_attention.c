@@ -1,3 +1,4 @@
+/* Attention to the keys and values of another sequence, on the CPU. */
 #include "kernels/host/cross_attention.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The loss over a vocabulary that is split over tensor ranks, on the CPU. */
 #include "kernels/host/cross_entropy.h"
 
 #include "kernels/host/vector.h"

@@ -1,3 +1,4 @@
+/* RMSNorm of each query and key head on the CPU. */
 #include "kernels/host/norm.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Orthonormalises the columns of a matrix on the CPU, for PowerSGD. */
 #include "kernels/host/low_rank.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* LayerNorm and RMSNorm on the CPU. */
 #include "kernels/host/norm.h"
 
 #include "kernels/host/vector.h"

@@ -1,3 +1,4 @@
+/* Parameter updates, the gradient norm and clipping on the CPU. */
 #include "kernels/host/optimizer.h"
 
 #include "kernels/host/vector.h"

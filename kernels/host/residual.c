@@ -1,3 +1,4 @@
+/* Bias, dropout and the sum with the residual stream on the CPU. */
 #include "kernels/host/residual.h"
 
 #include "kernels/host/vector.h"

@@ -1,3 +1,4 @@
+/* Rotary positions on the CPU. */
 #include "kernels/host/rotary.h"
 
 #include "kernels/host/vector.h"

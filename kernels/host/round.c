@@ -1,3 +1,4 @@
+/* Converts fp32 to bf16 and fp16 and back. */
 #include "kernels/host/round.h"
 
 #include "kernels/host/vector.h"

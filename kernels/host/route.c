@@ -1,3 +1,4 @@
+/* Chooses each token's experts, and moves rows to the experts and back, on the CPU. */
 #include "kernels/host/route.h"
 
 #include "base/arena.h"

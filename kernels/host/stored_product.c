@@ -1,4 +1,5 @@
-/* Linear layers and attention. */
+/* Linear layers and attention on values in the storage type (fp32, bf16 or fp16). Each op converts
+ * its inputs to fp32, computes, and rounds its results once. */
 #include "kernels/host/linear.h"
 #include "kernels/host/rotary.h"
 #include "kernels/host/stored.h"

@@ -1,4 +1,5 @@
-/* Row-wise and element-wise kernels, and updates. */
+/* Row-wise and element-wise kernels, and updates of the optimizer, on values in the storage type
+ * (fp32, bf16 or fp16). */
 #include "base/arena.h"
 #include "kernels/host/round.h"
 #include "kernels/host/stored.h"
