@@ -21,7 +21,7 @@ enum field_kind {
 struct field {
     const char *name;
     enum field_kind kind;
-    enum quantity quantity; /* the quantity; for FIELD_INT the counted thing, if given */
+    enum quantity quantity; /* FIELD_QUANTITY: its quantity; FIELD_INT: what is counted, if given */
     size_t offset;
     size_t size;              /* FIELD_TEXT: bytes of the array */
     double min, max;          /* inclusive, base units; both 0: no bounds */
