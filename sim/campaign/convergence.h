@@ -55,7 +55,8 @@ double convergence_steps_to(double sigma, double eps, int num_ranks);
 
 /* The factor by which a method needs more steps than all-reduce after the transient, because its
  * gradients are noisier. It is 1 for most methods, and HUGE_VAL if the method never reaches the
- * optimum. Exceptions:
+ * optimum. omega and delta bound the error of a compressor (struct compressor in
+ * sim/exchange/exchange.h), kappa that of a robust rule (sim/exchange/robust_rule.h). Exceptions:
  *
  *   unbiased  1 + omega / (1 - heterogeneity): compression adds omega times the second moment of a
  *             rank's gradients to their variance sigma^2 (Alistarh et al. 2017, theorem 3.4). At

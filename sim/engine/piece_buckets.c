@@ -30,8 +30,9 @@ static struct backward_pieces backward_pieces_of(const struct evaluation *w)
     return of;
 }
 
-/* The kind of piece i. The pieces behind the layers come first, the embedding comes last. `layer`
- * becomes the number of layers before the piece. */
+/* The kind of piece i. The head and the modules for later tokens come first, then the layers from
+ * the last to the first, then the embedding. `layer` becomes the number of layers before the piece.
+ */
 static int piece_at(const struct evaluation *w, const struct backward_pieces *of, int i, int *layer)
 {
     static const int ends[] = { PIECE_HEAD, PIECE_LATER_HEAD, PIECE_LATER, PIECE_LATER_EMBEDDING };

@@ -114,9 +114,9 @@ static struct jitter jitter_of(const struct evaluation *w)
     };
 }
 
-/* The recurrence (pipeline.h) adds a blocking message to its pass. The event engine has no buffers,
- * so blocking sends would deadlock in zero-bubble orders, whose stages run ahead by more than one
- * message. For these orders sends do not block. */
+/* The recurrence (pipeline.h) adds the time of a blocking message to the pass that sends it. The
+ * event engine has no buffers, so blocking sends would deadlock in zero-bubble orders, whose stages
+ * run ahead by more than one message. For these orders sends do not block. */
 struct step_cost evaluation_cost(const struct evaluation *w, struct arena *arena)
 {
     const struct plan *plan = w->plan;

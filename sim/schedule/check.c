@@ -363,8 +363,9 @@ struct openings {
 };
 
 /* A pending receive holds a buffer and, on a GPU, multiprocessors. So it may be posted at the
- * earliest while the compute instruction right before the pass that it feeds runs, or earlier by
- * schedule_lead(). For a pair, both receives may be posted as early as that of its first pass. */
+ * earliest while the compute instruction right before the pass that it feeds runs, or
+ * schedule_lead() passes earlier. For a pair, both receives may be posted as early as that of its
+ * first pass. */
 static bool check_receives(const struct proof *proof, struct arena *scratch)
 {
     /* the last compute instructions, newest first */
