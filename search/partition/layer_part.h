@@ -43,9 +43,10 @@ void layer_add_operator(const struct scorer *scorer, int index, struct partition
  * reads. */
 double layer_output_bytes(const struct scorer *scorer, int index);
 
-/* One rank's part of a linear layer is Megatron's part when Megatron shards the same dimension,
- * which respects the number of key heads; else it is an equal part. */
+/* Whether the operator is a linear layer. */
 bool layer_is_linear(const struct scorer *scorer, int index);
+/* One rank's shard of a linear layer. If Megatron shards the same dimension, the shard is
+ * Megatron's, which respects the number of key heads; else all ranks' shards are equal. */
 struct op layer_product_of(const struct scorer *scorer, int index, enum sharding sharding);
 struct ops layer_backward_of(const struct scorer *scorer, struct op *op);
 /* Seconds of one op alone, and of all ops of one pass. */

@@ -145,7 +145,8 @@ static double time_plan(struct timing *timing, const struct plan *plan)
     return ranked.step_s;
 }
 
-/* With several kinds of layers, it is known only now whether the division fits in memory. */
+/* Time of a step with this division of the layers; HUGE_VAL if its peak exceeds the memory. With
+ * several kinds of layers, the peak is known only for the whole division. */
 static double time_dealt(struct timing *timing, const int *layers)
 {
     const struct search *search = timing->search;
@@ -169,7 +170,8 @@ static double time_division(void *context, const int *layers, const int *recompu
     return time_plan(timing, &plan);
 }
 
-/* A lower bound of all divisions with at least these layers, by the order of the passes. */
+/* A lower bound of the step times of all divisions in which every stage has at least these layers.
+ * It takes the order of the passes into account. */
 static double least_dealt(void *context, const int *layers)
 {
     struct timing *timing = context;
@@ -184,7 +186,7 @@ static double least_dealt(void *context, const int *layers)
     return evaluate_passes_s(timing->evaluator, &plan) + table->longest_optimizer_s + table->step_s;
 }
 
-/* Whether least_dealt is a bound. */
+/* Whether least_dealt returns a lower bound for such points. */
 static bool has_order_bound(const struct stage_table *table, const struct space *space)
 {
     return table->in_any_order && !table->validates && model_num_kinds(space->model) == 1;
@@ -287,7 +289,7 @@ static void offer_best(struct rounds *rounds, const struct lattice_point *point,
     frontier_offer(best, &ranked);
 }
 
-/* Points that may have a faster plan, up to `most`. */
+/* Number of the next points that may have a faster plan, at most `most`. */
 static size_t round_length(const struct rounds *rounds, size_t most)
 {
     const struct lattice *lattice = &rounds->lattice;
