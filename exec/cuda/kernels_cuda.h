@@ -1,4 +1,4 @@
-/* exec/cuda/kernels_cuda.h - the compute of a step on a GPU. */
+/* exec/cuda/kernels_cuda.h - the table of the kernels that run on a GPU. */
 #ifndef EXEC_CUDA_KERNELS_CUDA_H
 #define EXEC_CUDA_KERNELS_CUDA_H
 
