@@ -269,7 +269,8 @@ __global__ void __launch_bounds__(BLOCK, 2) key_gradients(backward_args b)
             row = fetch_row(b, step);
         }
         copies_commit();
-        uint32_t drawn[M] = {}; /* before the products, as both would need too many registers */
+        uint32_t drawn[M] = {}; /* drawn before the products are computed, as draws and products
+                                   together need too many registers */
         long first = ((long)head * seq + query0 + own_lane() % 4 * 2) * seq + key;
 #pragma unroll
         for (int m = 0; m < (drops && has_values ? M : 0); m++)
@@ -506,8 +507,9 @@ cudaError_t backward(const struct launch *on, const backward_args &b)
 
 int head_parts(const struct attention &a)
 {
-    /* Blocks of unequal work fill the slots of a GPU evenly if each has about four: an H100 has two
-     * blocks on each of 132 multiprocessors. More parts would need more memory. */
+    /* Blocks have unequal work, so a GPU is busy evenly only if there are about four times as many
+     * blocks as run at once. An H100 runs two blocks on each of 132 multiprocessors. More parts
+     * would need more memory. */
     enum { ENOUGH_BLOCKS = 1024, MOST_PARTS = 4, KEYS_OF_A_BLOCK = 64 };
     long blocks = ceil_div(a.seq, KEYS_OF_A_BLOCK) * a.sequences * a.kv_heads;
     int parts = 1;
