@@ -78,7 +78,7 @@ struct peak_shift peak_shift_find(struct peak_variances variances, const struct 
                                   int count)
 {
     enum { INTERVALS = 400 };
-    const double most = 8; /* standard deviations of S on either side */
+    const double most = 8; /* the integral over S ends this many standard deviations from 0 */
     double deviation = sqrt(variances.between), scatter = sqrt(variances.within);
     double sum = 0, of_s = 0, of_square = 0;
     if (!(deviation > 0) || !(scatter > 0))
@@ -102,8 +102,9 @@ struct peak_shift peak_shift_find(struct peak_variances variances, const struct 
 /* --- bounds ------------------------------------------------------------------------------------
  */
 
-/* Whether the run held a layout that the row states, on GPUs whose memory it did not report. Where
- * layers were traced alone, no GPU held the model. */
+/* Whether the run bounds its memory peak by its GPUs' memory: the row states the layout that ran
+ * and does not state the memory that it took. Rows whose layers were traced one by one do not
+ * count, as no GPU held the whole model. */
 static bool is_bound(const struct run_case *of, const struct run_prediction *predicted)
 {
     return *run_skip_reason(of) == '\0' && *of->row->recompute != '\0' &&

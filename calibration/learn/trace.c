@@ -16,8 +16,9 @@
 #include <sys/stat.h>
 
 enum { HEAD_BYTES = 1 << 16 };
-/* Shares of the longest pause between optimizer kernels, and of the whole trace, that the pause
- * between two phases has at least. */
+/* A pause between optimizer kernels separates two phases if it is longer than phase_share of the
+ * longest such pause. If the longest is below the share shortest_pause of the trace, the trace has
+ * one phase. */
 static const double phase_share = 0.25, shortest_pause = 0.01;
 
 /* --- events -------------------------------------------------------------------------------- */
@@ -37,7 +38,7 @@ struct events {
     int num_kernels, room_kernels;
     struct span *steps;
     int num_steps, room_steps;
-    char device[128]; /* the first one */
+    char device[128]; /* of the first kernel; kernels of other GPUs are ignored */
     struct trace *trace;
 };
 

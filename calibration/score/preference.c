@@ -25,7 +25,7 @@ double kendall_tau(const double *x, const double *y, int n)
     return n > 1 ? 2.0 * (same - other) / ((double)n * (n - 1)) : (double)NAN;
 }
 
-/* Statistics per stratum (preference.h), and room for the plans of one. */
+/* Statistics of all strata (preference.h), and buffers for the plans of one stratum. */
 struct strata {
     double *tau, *loss;
     int count, plans;

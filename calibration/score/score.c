@@ -103,7 +103,8 @@ static int compare_places(const void *a, const void *b)
     return by_group ? by_group : (x > y) - (x < y);
 }
 
-/* The last row of each group that counts, in file order. Rows of one source become adjacent. */
+/* Writes to `out`, for each group, the last row in file order for which `counts` is true. Rows of
+ * one source become adjacent. Returns the number of rows. */
 static int last_of_groups(const struct run_case *cases, int count,
                           bool (*counts)(const struct run_case *), const struct run_case **out)
 {
@@ -146,7 +147,8 @@ static bool is_in_kind(const struct run_case *of, enum score_kind kind)
 
 enum { EITHER = -1 };
 
-/* `fitted`: 0, 1 or EITHER. */
+/* Score of the entries of this kind whose is_fitted equals `fitted`; EITHER: of all entries of the
+ * kind. */
 static struct score score_part(const struct entry *entries, int n, enum score_kind kind, int fitted,
                                double *scratch)
 {
