@@ -36,8 +36,34 @@ static bool list_sources(struct arena *arena, struct names *out, struct err *err
     return true;
 }
 
+static json_t *constants_json(const struct left_out *of)
+{
+    json_t *list = json_array();
+    for (int r = 0; r < of->num_results; r++)
+        for (int j = 0; j < of->results[r].num_values; j++) {
+            const struct fit_value *value = &of->results[r].values[j];
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:f, s:f}", "of", value->of->constant.file,
+                                            "constant", value->of->constant.key, "value",
+                                            value->value, "standard_error", value->standard_error));
+        }
+    return list;
+}
+
+static json_t *details_json(const struct left_out *of)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < of->num_rows; i++)
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:f}", "id", of->rows[i].id, "tier",
+                                              tier_names[of->rows[i].tier], "dense",
+                                              of->rows[i].is_dense, "error", of->rows[i].error));
+    return json_pack("{s:s, s:o, s:o}", "source", of->source, "constants", constants_json(of),
+                     "rows", rows);
+}
+
+/* `details` gets each source's rows and constants. */
 static bool find(const struct fit_table *table, const struct names *names, int jobs,
-                 struct arena *arena, struct source_shifts *out, struct err *err)
+                 struct arena *arena, json_t *details, struct source_shifts *out, struct err *err)
 {
     struct left_out *sources = ARENA_ARRAY(arena, struct left_out, (size_t)names->count);
     bool ok = true;
@@ -45,8 +71,11 @@ static bool find(const struct fit_table *table, const struct names *names, int j
         ok = leave_out(table, names->at[i], jobs, &sources[i], err);
     if (ok)
         source_shifts_find(sources, names->count, out);
-    for (int i = 0; i < names->count; i++)
+    for (int i = 0; i < names->count; i++) {
+        if (ok)
+            json_array_append_new(details, details_json(&sources[i]));
         left_out_release(&sources[i]);
+    }
     return ok;
 }
 
@@ -89,12 +118,13 @@ static json_t *shift_json(const struct source_shift *of, const struct source_shi
                      covered(all, of));
 }
 
-static void print_document(const struct source_shifts *found, const struct source_shifts *all)
+static void print_document(const struct source_shifts *found, const struct source_shifts *all,
+                           json_t *details)
 {
     json_t *list = json_array();
     for (int i = 0; i < found->count; i++)
         json_array_append_new(list, shift_json(&found->at[i], all));
-    json_t *root = json_pack("{s:o}", "left_out", list);
+    json_t *root = json_pack("{s:o, s:O}", "left_out", list, "details", details);
     print_json(root);
     json_decref(root);
 }
@@ -122,14 +152,16 @@ bool leave_out_show(const struct fit_table *table, const struct options *options
     int jobs = options->jobs > 0 ? options->jobs : parallel_cores();
     if (is_all)
         names = (struct names){ 0 };
+    json_t *details = json_array();
     bool ok = (!is_all || list_sources(&arena, &names, err)) &&
-              find(table, &names, jobs, &arena, &found, err) &&
+              find(table, &names, jobs, &arena, details, &found, err) &&
               (is_all || source_shifts_load(&shipped, err)) &&
               (!is_all || !options->output || write_file(&found, options->output, err));
     if (ok && options->json)
-        print_document(&found, is_all ? &found : &shipped);
+        print_document(&found, is_all ? &found : &shipped, details);
     else if (ok)
         print_text(&found, is_all ? &found : &shipped);
+    json_decref(details);
     source_shifts_release(&found);
     source_shifts_release(&shipped);
     arena_release(&arena);
