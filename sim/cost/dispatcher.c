@@ -126,14 +126,15 @@ static double hybridep_cost_s(const struct comm_group *group, const struct dispa
 
 /* Indexed by enum dispatcher_kind. A host that waits for counts of rows loses about 20 us (an
  * estimate, not measured). DeepEP's transfers occupy 20 of an H800's multiprocessors (DeepSeek's
- * profile-data@4496024: grids of 20), hybrid-EP's transfers over the network 8. */
+ * profile-data@4496024: grids of 20), hybrid-EP's transfers over the network 8; 16 are assumed for
+ * NCCL. */
 const struct dispatcher dispatchers[NUM_DISPATCHERS] = {
     { "alltoall", "NCCL's all-to-all: each token is sent once per chosen expert",
       "Megatron Core, moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher", all_to_all_cost_s,
-      .sms = 0, .sync_s = 20e-6 },
+      .sms = 16, .sync_s = 20e-6 },
     { "allgather", "every rank gathers all tokens, and partial sums are reduce-scattered",
       "Megatron Core, moe/token_dispatcher.py, MoEAllGatherTokenDispatcher", all_gather_cost_s,
-      .sms = 0, .sync_s = 20e-6 },
+      .sms = 16, .sync_s = 20e-6 },
     { "deepep", "each token is sent once per node, then over NVLink to the ranks that need it",
       "DeepEP@dd758ca, docs/legacy.md", deepep_cost_s, .sends_tokens = true, .sms = 20,
       .sync_s = 20e-6 },

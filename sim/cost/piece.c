@@ -4,9 +4,11 @@
 #include "models/blocks.h"
 #include "models/trained.h"
 #include "sim/cost/compute.h"
+#include "sim/cost/generation.h"
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"
+#include "sim/cost/user_buffers.h"
 #include "sim/plan/context.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/ranks.h"
@@ -107,13 +109,15 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
 }
 
 /* State while a list is simulated. Each stream runs its ops in order, and an op starts only when
- * the op with index `after` has ended. */
+ * its op of after[] has ended. */
 struct flight {
     const struct timer *timer;
     struct ops ops;
+    int after[MAX_LIST_OPS];     /* the op that each op waits for, or -1 */
     double left_s[MAX_LIST_OPS]; /* remaining time when run alone */
     bool done[MAX_LIST_OPS];
-    int num_streams; /* index of the last stream with ops, plus 1 */
+    bool in_user_buffers; /* the tensor group's collectives */
+    int num_streams;      /* index of the last stream with ops, plus 1 */
     int head[MAX_STREAMS];
     double exposed_s[MAX_STREAMS]; /* exposed time of each stream so far */
 };
@@ -126,7 +130,7 @@ static int running(struct flight *f, enum op_stream stream)
         (*head)++;
     if (*head == f->ops.count)
         return -1;
-    int after = f->ops.at[*head].after;
+    int after = f->after[*head];
     return after < 0 || f->done[after] ? *head : -1;
 }
 
@@ -136,6 +140,19 @@ static void advance(struct flight *f, int op, double alone_s)
         return;
     f->left_s[op] -= alone_s;
     f->done[op] = f->left_s[op] <= 0;
+}
+
+/* Factor on compute time while the ops `at` run, of which some communicate. */
+static double compute_slowdown(const struct flight *f, const int at[MAX_STREAMS])
+{
+    const struct system *system = f->timer->system;
+    double slowdown = system->profile.overlap_compute_slowdown;
+    if (!f->in_user_buffers)
+        return slowdown;
+    for (int i = STREAM_COMPUTE + 1; i < f->num_streams; i++)
+        if (i != STREAM_TENSOR && at[i] >= 0)
+            return slowdown;
+    return fmin(slowdown, user_buffers_slowdown(system->gpu.num_sms));
 }
 
 /* Time until one of the running ops ends. While compute and another stream are both busy, each
@@ -152,7 +169,7 @@ static double fly_to_next_end(struct flight *f, const int at[MAX_STREAMS])
     double step_s = HUGE_VAL;
     for (int i = 0; i < f->num_streams; i++) {
         slowdown[i] = !both                 ? 1
-                      : i == STREAM_COMPUTE ? profile->overlap_compute_slowdown
+                      : i == STREAM_COMPUTE ? compute_slowdown(f, at)
                                             : profile->overlap_comm_slowdown;
         end_s[i] = at[i] >= 0 ? f->left_s[at[i]] * slowdown[i] : HUGE_VAL;
         step_s = fmin(step_s, end_s[i]);
@@ -202,6 +219,17 @@ static double exposed_by(const struct flight *flight, const bool has_ops[MAX_STR
     return has_others || flight->exposed_s[stream] == 0 ? flight->exposed_s[stream] : comm_s;
 }
 
+/* Transformer Engine's user buffers need sequence parallelism, a tensor group within one NVLink
+ * domain, and one hardware queue, so that copies start before products fill the multiprocessors. */
+static bool uses_user_buffers(const struct timer *timer)
+{
+    const struct piece_question *question = timer->question;
+    const struct system *system = timer->system;
+    return system->stack.user_buffers && system->stack.host.launches_ahead &&
+           generations[system->gpu.arch].shares_queue && question->overlaps_tensor &&
+           question->share.sp && question->share.tp <= cluster_node_size(&system->cluster);
+}
+
 static struct list_cost list_cost(const struct timer *timer, struct ops ops)
 {
     assert(ops.count <= MAX_LIST_OPS);
@@ -212,6 +240,7 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     for (int i = 0; i < ops.count; i++) {
         double waits_s = wait_s(timer, &ops.at[i], cost.compute_s - met_s);
         flight.left_s[i] = time_alone_s(timer, &ops.at[i]) + waits_s;
+        flight.after[i] = ops.at[i].after;
         if (op_is_collective(ops.at[i].kind))
             met_s = cost.compute_s;
         has_ops[ops.at[i].stream] = true;
@@ -224,6 +253,9 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
         cost.kernels += ops.at[i].kernels;
         cost.flops += ops.at[i].flops;
     }
+    flight.in_user_buffers = uses_user_buffers(timer);
+    if (flight.in_user_buffers)
+        user_buffers_overlap(&ops, timer->question->share.tp, flight.after, flight.left_s);
     cost.total_s = makespan_s(&flight);
     cost.comm_s = cost.total_s - cost.compute_s;
     cost.context_s = exposed_by(&flight, has_ops, STREAM_CONTEXT, cost.comm_s);

@@ -199,6 +199,9 @@ const struct field stack_fields[] = {
     { .name = "keeps_gathered", .kind = FIELD_BOOL, AT(keeps_gathered), .fallback = "no",
       .doc = "Under sequence parallelism the gathered inputs of products are kept for the "
              "backward; no: a rank keeps only its part and gathers again." },
+    { .name = "user_buffers", .kind = FIELD_BOOL, AT(user_buffers), .fallback = "no",
+      .doc = "With overlap=tp and sp, tensor-parallel collectives run in pieces beside the products "
+             "that read or make their tokens (Transformer Engine's user buffers)." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(pipeline.tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "post_validation", .kind = FIELD_BOOL, AT(pipeline.post_validation), .fallback = "false",

@@ -19,14 +19,14 @@ double evaluation_expert_comm_s(const struct evaluation *w, const struct holding
 }
 
 /* Time of compute and overlapping messages. The kernels that send take multiprocessors from
- * compute. */
+ * compute; messages between nodes are too slow to take much of its memory bandwidth. */
 static double beside_s(const struct evaluation *w, double compute_s, double comm_s)
 {
     const struct gpu *gpu = &w->system->gpu;
     struct profile profile = w->system->profile;
     int taken = dispatchers[w->system->stack.dispatcher].sms;
-    double left = taken < gpu->num_sms ? (double)gpu->num_sms / (gpu->num_sms - taken) : 1;
-    profile.overlap_compute_slowdown = fmax(profile.overlap_compute_slowdown, left);
+    if (taken < gpu->num_sms)
+        profile.overlap_compute_slowdown = (double)gpu->num_sms / (gpu->num_sms - taken);
     return overlapped_s(&profile, compute_s, comm_s);
 }
 
