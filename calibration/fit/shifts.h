@@ -3,10 +3,13 @@
  *
  * calibration/left_out.json holds the errors of each source left out in turn
  * (calibration/fit/leave_out.h), and quantiles over its rows of the shift that a row's error needs
- * in addition to the row's own scatter. The width of a tier is found by split conformal prediction
- * over its n sources (hierarchical: Lee, Barber and Willett 2023, arXiv:2306.06342): the smallest
- * width whose coverage, averaged over the sources, is at least 0.9 (1 + 1/n). With fewer than nine
- * sources this number exceeds 1, and the width covers all rows. */
+ * in addition to the row's own scatter.
+ *
+ * The shifts of a tier are assumed normal around 0 with an unknown variance, whose prior is that of
+ * two sources with a half width of 0.2. With the biases b of n sources the shift of a further one
+ * has a t distribution with n + 2 degrees of freedom and the scale sqrt((2 (0.2 / 1.645)^2 + sum
+ * b^2) / (n + 2)) (Gelman et al. 2013, Bayesian Data Analysis, section 2.6). A quantile over
+ * sources would need nine of them. */
 #ifndef CALIBRATION_FIT_SHIFTS_H
 #define CALIBRATION_FIT_SHIFTS_H
 
@@ -41,7 +44,7 @@ void source_shifts_find(const struct left_out *sources, int count, struct source
 void source_shifts_write(const struct source_shifts *shifts, struct text *out);
 void source_shifts_release(struct source_shifts *shifts);
 
-/* Half width of the shift of a tier, in log time, rounded to two digits, from all sources except
+/* Half width of the 90 % interval of a tier's shift, in log time, from all sources except
  * `without`. 0 if no other source is in the tier, or for TIER_SEEN. */
 double shift_width(const struct source_shifts *shifts, enum tier tier, const char *without);
 /* Share of the source's rows that this width covers. */

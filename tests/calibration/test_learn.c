@@ -359,15 +359,15 @@ static void tally_source(const char *name, struct tally *out)
 }
 
 /* Tests the source whose prediction takes the least time; a campaign tests all sources with ten
- * rows or more. The limits are the errors that one ratio per source can reach, rounded up: the best
- * ratio, with all rows known, leaves a mean error of 4.3 %. */
+ * rows or more. The limits are the errors that one ratio per source reaches, rounded up. Where a
+ * source has hardly any shift, as six of the nine, rows move the ratio by their scatter. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
-    static const char *const names[] = { "dgxc_gb200",    "internevo",      "torchao_float8",
-                                         "megatron2021",  "zerobubble2023", "llmfoundry",
-                                         "bloom_prequel", "vtrain_single",  "dgxc_h100" };
-    static const double most[] = { 0.112, 0.077, 0.067, 0.061 };
-    static const double most_gb200[] = { 0.103, 0.051, 0.041, 0.034 };
+    static const char *const names[] = { "torchao_float8", "internevo",      "dgxc_gb200",
+                                         "megatron2021",   "zerobubble2023", "llmfoundry",
+                                         "bloom_prequel",  "vtrain_single",  "dgxc_h100" };
+    static const double most[] = { 0.060, 0.055, 0.052, 0.050 };
+    static const double most_torchao[] = { 0.142, 0.113, 0.098, 0.088 };
     struct tally sum = { 0 };
     int sources = is_campaign() ? (int)LENGTH(names) : 1;
     for (int i = 0; i < sources; i++) {
@@ -391,10 +391,10 @@ START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
         if (is_campaign())
             printf("k %d: median %.2f %%, covered %.0f %%, worse than before %.0f %%\n", k,
                    100 * sum.median[k], 100 * sum.covered[k], 100 * worse);
-        ck_assert_double_le(sum.median[k], is_campaign() ? most[k] : most_gb200[k]);
-        ck_assert_double_ge(sum.covered[k], 0.85);
+        ck_assert_double_le(sum.median[k], is_campaign() ? most[k] : most_torchao[k]);
+        ck_assert_double_ge(sum.covered[k], is_campaign() ? 0.85 : 0.75);
         ck_assert(sum.covered[k] <= 0.95 || k == 0 || !is_campaign());
-        ck_assert_double_le(worse, 0.2);
+        ck_assert_double_le(worse, is_campaign() ? 0.4 : 0.1);
     }
 }
 END_TEST

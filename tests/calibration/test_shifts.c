@@ -17,34 +17,27 @@ static struct source_shift made(const char *source, enum tier tier, double need)
     return shift;
 }
 
-static struct source_shift ladder[12];
-static struct source_shifts all = { .at = ladder, .count = 11 };
-
-static void make_ladder(void)
+/* By hand: t with 3 and 4 degrees of freedom has 95 % quantiles of 2.353 and 2.132; the prior's
+ * variance is (0.2 / 1.645)^2 = 0.01478. */
+START_TEST(a_tiers_width_is_that_of_a_t_distribution_over_sources)
 {
-    for (int i = 0; i < 11; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "s%d", i);
-        ladder[i] = made(name, TIER_NEW_STACK, 0.01 * i);
-    }
-}
-
-/* For 11 sources the conformal quantile is 0.9 x 12 / 11 = 0.98, which means all sources. */
-START_TEST(a_tiers_width_is_the_conformal_90_percent_quantile)
-{
-    make_ladder();
-    ck_assert_double_eq_tol(shift_width(&all, TIER_NEW_STACK, NULL), 0.1, 1e-9);
-    ck_assert_double_eq_tol(shift_width(&all, TIER_NEW_STACK, "s10"), 0.09, 1e-9);
-    ck_assert_double_eq(shift_width(&all, TIER_NEW_GPU, NULL), 0);
+    struct source_shift gpus[] = { made("a", TIER_NEW_GPU, 0), made("b", TIER_NEW_GPU, 0) };
+    struct source_shifts two = { .at = gpus, .count = 2 };
+    gpus[0].bias = -0.3;
+    gpus[1].bias = 0.1;
+    double scale = sqrt((2 * 0.01478 + 0.09 + 0.01) / 4);
+    ck_assert_double_eq_tol(shift_width(&two, TIER_NEW_GPU, NULL), 2.132 * scale, 0.003);
+    scale = sqrt((2 * 0.01478 + 0.01) / 3);
+    ck_assert_double_eq_tol(shift_width(&two, TIER_NEW_GPU, "a"), 2.353 * scale, 0.003);
+    ck_assert_double_eq(shift_width(&two, TIER_NEW_STACK, NULL), 0);
 }
 END_TEST
 
 START_TEST(a_measured_stack_and_gpu_have_no_shift)
 {
-    ladder[0] = made("one", TIER_SEEN, 0.3);
-    all.count = 1;
-    ck_assert_double_eq(shift_width(&all, TIER_SEEN, NULL), 0);
-    all.count = 11;
+    struct source_shift seen = made("one", TIER_SEEN, 0.3);
+    struct source_shifts one = { .at = &seen, .count = 1 };
+    ck_assert_double_eq(shift_width(&one, TIER_SEEN, NULL), 0);
 }
 END_TEST
 
@@ -152,7 +145,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("calibration/fit/shifts");
     TCase *laws = tcase_create("laws");
-    tcase_add_test(laws, a_tiers_width_is_the_conformal_90_percent_quantile);
+    tcase_add_test(laws, a_tiers_width_is_that_of_a_t_distribution_over_sources);
     tcase_add_test(laws, a_measured_stack_and_gpu_have_no_shift);
     tcase_add_test(laws, a_wider_shift_covers_no_fewer_rows);
     tcase_add_test(laws, the_shift_that_covers_a_row_is_the_rest_of_its_squared_error);
