@@ -60,7 +60,9 @@ run 0 simulate "${deepseek[@]}" --layout "$paper" --json
 shows '"fits": false'
 run 0 "${deepseek[@]}" --stack hai-llm --compare "$paper" --fix "tp1 cp1 pp16 ep64" --top 1
 shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
-shows '^    compute .*EP exposed .*PP bubble .*memory .* GiB$'
+for part in compute "EP exposed" "PP bubble" memory; do
+    shows "^    .*$part [−+][0-9.]+.* GiB$"
+done
 
 # --- selective recompute of a stack -------------------------------------------------------------
 
