@@ -88,7 +88,7 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
         "Each source is predicted with constants that are fitted without any of its rows "
         "(`simsearch fit --leave-out\nSOURCE`). If no other source ran on its stack, the stack "
         "gets the medians of the other stacks' constants. If\nno other source ran on its GPU, the "
-        "GPU gets the priors of its constants. The tier is `seen` if other sources ran on its "
+        "constants of the GPU are their priors. The tier is `seen` if other sources ran on its "
         "stack "
         "and\nGPU, `new_stack` if none ran on its stack, `new_gpu` if none ran on its GPU. Covered "
         "is the share of rows in the "
@@ -118,7 +118,8 @@ static void add_order(struct text *out, const struct preferences *preferences)
              "their plan. The table shows, over\nthe strata of a source, Kendall's tau between "
              "predicted and measured times (median and 10th percentile); the share\nof strata in "
              "which the plan with the shortest predicted time was measured within 3 %% of the "
-             "best; and the 90th\npercentile of this plan's measured time above the best.\n\n"
+             "best; and the 90th\npercentile of the loss, which is this plan's measured time "
+             "relative to the best, minus 1.\n\n"
              "| source | strata | plans | median tau | P10 | best chosen | loss, P90 |\n"
              "|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < preferences->count; i++) {
@@ -138,7 +139,8 @@ static void add_regret(struct text *out, const struct choices *choices)
         "with the shortest predicted\ntime is chosen. The table shows how often its measured "
         "time is within 2 %% of the best, and the time that it loses\nagainst the best. P(best) "
         "is the mean predicted probability that the chosen plan is the fastest; the next "
-        "column\nis the share of strata in which it was.\n\n"
+        "column\nis the share of strata in which it was. The Brier score is the mean of (P - "
+        "outcome)^2 (0 is perfect, 0.25 is a coin toss).\n\n"
         "| source | strata | plans | within 2 %% | mean loss | worst | P(best) | was best "
         "| Brier |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < choices->count; i++) {
@@ -179,7 +181,8 @@ static void add_basis(struct text *out, const struct validation *v, const struct
 static void add_bases(struct text *out, const struct validation *v, bool of_stacks)
 {
     text_add(out,
-             "\n| %s | fitted on | scored, not fitted | needed | stated | from |\n"
+             "\n| %s | rows fitted on | rows scored, not fitted | needed | stated | sources of the "
+             "constants |\n"
              "|---|---:|---:|---:|---:|---|\n",
              of_stacks ? "stack" : "profile");
     for (int i = 0; i < v->intervals.count; i++)
@@ -231,14 +234,14 @@ static void add_skipped(struct text *out, const struct validation *v)
 static const char protocol[] =
     "\n## Protocol\n\n"
     "1. Rows are scored if model, layout and micro-batch are known and a time was measured. If a "
-    "configuration\n   was measured more than once, the last measurement is used.\n"
+    "configuration\n   was measured several times, only the last measurement is used.\n"
     "2. The error of a row is |log(predicted / measured)| of the step time or of tokens per "
-    "second. FLOP/s and MFU are\n   not compared, as sources count FLOPs differently. Bias is the "
-    "signed median.\n"
+    "second. FLOP/s and MFU are\n   not compared, because sources count FLOPs differently.\n"
     "3. Each source is scored separately, and the mean of their medians gives all sources the "
     "same weight.\n"
     "4. Rows on which a constant of the profile or stack was fitted are shown separately; "
-    "`fitted_on` in those files lists\n   them. The other rows of the same source are held out, "
+    "`fitted_on` in the files of profiles\n   and stacks lists them. The other rows of the same "
+    "source are held out, "
     "but they resemble the fitted ones, so predictions of a new\n   source may be worse.\n"
     "5. A time is covered if it lies in the 90 % interval of its prediction. The square of the "
     "interval's half width is\n   the sum of two squares: that of a row's scatter, from held-out "
@@ -252,6 +255,13 @@ static void add_page(struct text *out, const struct validation *v,
              "# How accurate predictions are\n\n"
              "`make accuracy` writes this page from the measured runs in `calibration/measured`; "
              "`simsearch validate --why` prints the same results.\n\n"
+             "A source is one published set of measured runs, and a row is one run. A stack is a "
+             "training software with its constants,\na profile has the measured efficiencies of a "
+             "GPU. The error of a row is |log(predicted / measured)|, in percent. In all\ntables a "
+             "group is one configuration (one row), median, mean, P90 (90th percentile) and worst "
+             "are those of the errors, bias\nis the median of log(predicted / measured) (negative: "
+             "predictions are too short), and covered is the share of rows\nwhose measured time "
+             "lies in the predicted 90 %% interval.\n\n"
              "%d rows, %d configurations to score, %d scored. ",
              scores->num_rows, scores->num_core_groups, scores->num_scored);
     if (isfinite(scores->mean_of_medians))
