@@ -5,12 +5,13 @@
 #include "base/random.h"
 #include "tests/testing.h"
 
-/* fresh_seed returns $SEED, else a new seed each time, which the caller must print. told_seed also
- * prints it. */
+/* fresh_seed returns the environment's SEED, or a new seed at each call, which the caller must
+ * print. told_seed also prints the seed. */
 uint64_t fresh_seed(void);
 uint64_t told_seed(void);
 
-int within(struct random *rng, int least, int most); /* uniform in [least, most] */
+int within(struct random *rng, int least,
+           int most); /* a uniform integer from least to most, both included */
 double between(struct random *rng, double low, double high);
 int pick(struct random *rng, const int *from, int count);
 

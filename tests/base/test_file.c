@@ -83,7 +83,7 @@ START_TEST(a_written_file_reads_back_equal)
 }
 END_TEST
 
-START_TEST(an_empty_file_reads_as_no_text)
+START_TEST(an_empty_file_reads_as_an_empty_text)
 {
     struct err err = { 0 };
     write_file("a", "");
@@ -128,7 +128,7 @@ START_TEST(a_file_of_exactly_the_limit_is_read_and_one_byte_more_is_refused)
 }
 END_TEST
 
-START_TEST(an_absent_file_is_an_error_at_its_path)
+START_TEST(the_error_about_an_absent_file_names_its_path)
 {
     assert_read_fails(in_folder("absent"), FILE_MAX_BYTES, ERR_INPUT);
 }
@@ -262,7 +262,7 @@ START_TEST(a_leftover_temporary_file_does_not_block_the_next_write)
 }
 END_TEST
 
-START_TEST(writing_into_an_absent_folder_is_an_error_at_the_path)
+START_TEST(the_error_about_writing_into_an_absent_folder_names_the_path)
 {
     assert_write_fails(in_folder("absent/a"), ERR_SYSTEM);
 }
@@ -289,7 +289,7 @@ START_TEST(writing_over_a_link_is_refused_and_its_target_kept)
 }
 END_TEST
 
-START_TEST(only_regular_files_exist_as_files)
+START_TEST(is_file_is_true_only_for_regular_files)
 {
     write_file("a", "");
     ck_assert(file_exists(in_folder("a")));
@@ -371,11 +371,11 @@ static Suite *suite(void)
     TCase *tc = tcase_create("file");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
     tcase_add_test(tc, a_written_file_reads_back_equal);
-    tcase_add_test(tc, an_empty_file_reads_as_no_text);
+    tcase_add_test(tc, an_empty_file_reads_as_an_empty_text);
     tcase_add_test(tc, a_file_of_a_megabyte_is_read_whole);
     tcase_add_test(tc, a_file_in_proc_that_claims_to_be_empty_is_read);
     tcase_add_test(tc, a_file_of_exactly_the_limit_is_read_and_one_byte_more_is_refused);
-    tcase_add_test(tc, an_absent_file_is_an_error_at_its_path);
+    tcase_add_test(tc, the_error_about_an_absent_file_names_its_path);
     tcase_add_test(tc, a_folder_is_not_read);
     tcase_add_test(tc, a_fifo_is_refused_without_waiting);
     tcase_add_test(tc, writing_replaces_and_leaves_nothing_else);
@@ -385,10 +385,10 @@ static Suite *suite(void)
     tcase_add_test(tc, paths_are_distinguished_from_names);
     tcase_add_exit_test(tc, a_listing_that_runs_out_of_memory_is_an_error, 9);
     tcase_add_test(tc, a_leftover_temporary_file_does_not_block_the_next_write);
-    tcase_add_test(tc, writing_into_an_absent_folder_is_an_error_at_the_path);
+    tcase_add_test(tc, the_error_about_writing_into_an_absent_folder_names_the_path);
     tcase_add_test(tc, writing_over_a_folder_or_a_device_is_refused);
     tcase_add_test(tc, writing_over_a_link_is_refused_and_its_target_kept);
-    tcase_add_test(tc, only_regular_files_exist_as_files);
+    tcase_add_test(tc, is_file_is_true_only_for_regular_files);
     tcase_add_test(tc, json_files_are_listed_sorted_and_without_their_ending);
     tcase_add_test(tc, an_absent_folder_has_no_json_files);
     tcase_add_test(tc, the_environment_chooses_the_data_folder);

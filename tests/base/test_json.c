@@ -91,7 +91,7 @@ START_TEST(a_nul_byte_is_refused_with_its_line)
 }
 END_TEST
 
-START_TEST(an_absent_file_is_refused_at_its_path)
+START_TEST(the_error_about_an_absent_file_names_its_path)
 {
     struct err err = { 0 };
     ck_assert(!json_file_load(&file, "/nonexistent.json", &err));
@@ -99,7 +99,7 @@ START_TEST(an_absent_file_is_refused_at_its_path)
 }
 END_TEST
 
-START_TEST(a_file_over_16_mib_is_refused_at_its_path)
+START_TEST(the_error_about_a_file_over_16_mib_names_its_path)
 {
     size_t length = FILE_MAX_BYTES + 1;
     char *text = malloc(length);
@@ -201,7 +201,7 @@ static const struct {
 };
 enum { NUM_BLAMES = LENGTH(blames) };
 
-START_TEST(blame_finds_the_line_of_a_key_path)
+START_TEST(the_line_of_a_key_path_is_found)
 {
     struct err err = { 0 };
     load(cluster);
@@ -289,12 +289,12 @@ static Suite *suite(void)
     tcase_add_test(tc, a_file_is_loaded_with_its_path_and_text);
     tcase_add_loop_test(tc, a_fault_in_the_text_names_its_line, 0, NUM_FAULTS);
     tcase_add_test(tc, a_nul_byte_is_refused_with_its_line);
-    tcase_add_test(tc, an_absent_file_is_refused_at_its_path);
-    tcase_add_test(tc, a_file_over_16_mib_is_refused_at_its_path);
+    tcase_add_test(tc, the_error_about_an_absent_file_names_its_path);
+    tcase_add_test(tc, the_error_about_a_file_over_16_mib_names_its_path);
     tcase_add_test(tc, brackets_nest_64_deep_and_no_deeper);
     tcase_add_test(tc, a_million_open_brackets_are_refused_quickly);
     tcase_add_test(tc, an_empty_file_struct_can_be_released_twice);
-    tcase_add_loop_test(tc, blame_finds_the_line_of_a_key_path, 0, NUM_BLAMES);
+    tcase_add_loop_test(tc, the_line_of_a_key_path_is_found, 0, NUM_BLAMES);
     tcase_add_test(tc, the_end_of_a_too_long_path_is_shown);
     tcase_add_test(tc, text_is_one_line_in_the_order_of_insertion);
     tcase_add_test(tc, text_can_be_indented);

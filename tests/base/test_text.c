@@ -11,13 +11,13 @@ static void release(void)
     text_release(&text);
 }
 
-START_TEST(an_empty_text_reads_as_no_letters)
+START_TEST(the_string_of_an_empty_text_is_empty)
 {
     ck_assert_str_eq(text_get(&text), "");
 }
 END_TEST
 
-START_TEST(what_is_added_is_appended)
+START_TEST(text_is_appended_at_the_end)
 {
     text_add(&text, "%d ranks", 8);
     text_add(&text, ", %s", "ring");
@@ -26,7 +26,7 @@ START_TEST(what_is_added_is_appended)
 }
 END_TEST
 
-START_TEST(text_grows_past_any_first_size)
+START_TEST(text_grows_beyond_its_first_allocation)
 {
     for (int i = 0; i < 10000; i++)
         text_add(&text, "%04d ", i);
@@ -35,7 +35,7 @@ START_TEST(text_grows_past_any_first_size)
 }
 END_TEST
 
-START_TEST(adding_nothing_makes_an_empty_string)
+START_TEST(appending_nothing_gives_an_empty_string)
 {
     text_add(&text, "%s", "");
     ck_assert_ptr_nonnull(text.at);
@@ -100,7 +100,7 @@ static const struct {
 };
 enum { NUM_SLIPS = LENGTH(slips) };
 
-START_TEST(a_slip_finds_the_name_that_was_meant)
+START_TEST(a_misspelled_name_finds_the_nearest_name)
 {
     const char *nearest = text_nearest(slips[_i].word, names, LENGTH(names));
     if (slips[_i].nearest)
@@ -110,7 +110,7 @@ START_TEST(a_slip_finds_the_name_that_was_meant)
 }
 END_TEST
 
-START_TEST(a_word_of_a_thousand_letters_is_near_nothing)
+START_TEST(a_word_of_a_thousand_letters_has_no_nearest_name)
 {
     char word[1001];
     memset(word, 'a', 1000);
@@ -119,13 +119,13 @@ START_TEST(a_word_of_a_thousand_letters_is_near_nothing)
 }
 END_TEST
 
-START_TEST(among_no_names_none_is_near)
+START_TEST(an_empty_list_has_no_nearest_name)
 {
     ck_assert_ptr_null(text_nearest("memory", names, 0));
 }
 END_TEST
 
-START_TEST(the_end_of_a_text_is_at_most_all_of_it)
+START_TEST(ends_in_is_true_only_for_endings_of_the_text)
 {
     ck_assert(text_ends_in("plan.json", ".json") && text_ends_in(".json", ".json"));
     ck_assert(!text_ends_in("json", ".json") && !text_ends_in("plan.json5", ".json"));
@@ -137,18 +137,18 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("text");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, an_empty_text_reads_as_no_letters);
-    tcase_add_test(tc, what_is_added_is_appended);
-    tcase_add_test(tc, text_grows_past_any_first_size);
-    tcase_add_test(tc, adding_nothing_makes_an_empty_string);
+    tcase_add_test(tc, the_string_of_an_empty_text_is_empty);
+    tcase_add_test(tc, text_is_appended_at_the_end);
+    tcase_add_test(tc, text_grows_beyond_its_first_allocation);
+    tcase_add_test(tc, appending_nothing_gives_an_empty_string);
     tcase_add_test(tc, a_text_that_is_kept_outlives_its_own_memory);
     tcase_add_test(tc, columns_count_letters_and_not_bytes);
     tcase_add_test(tc, words_are_padded_to_columns_on_the_side_of_the_sign);
     tcase_add_test(tc, a_released_text_is_empty_and_usable);
-    tcase_add_loop_test(tc, a_slip_finds_the_name_that_was_meant, 0, NUM_SLIPS);
-    tcase_add_test(tc, a_word_of_a_thousand_letters_is_near_nothing);
-    tcase_add_test(tc, among_no_names_none_is_near);
-    tcase_add_test(tc, the_end_of_a_text_is_at_most_all_of_it);
+    tcase_add_loop_test(tc, a_misspelled_name_finds_the_nearest_name, 0, NUM_SLIPS);
+    tcase_add_test(tc, a_word_of_a_thousand_letters_has_no_nearest_name);
+    tcase_add_test(tc, an_empty_list_has_no_nearest_name);
+    tcase_add_test(tc, ends_in_is_true_only_for_endings_of_the_text);
     Suite *s = suite_create("base/text");
     suite_add_tcase(s, tc);
     return s;

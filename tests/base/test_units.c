@@ -49,7 +49,7 @@ static const struct {
 };
 enum { NUM_EXAMPLES = LENGTH(examples) };
 
-START_TEST(text_is_read_as_the_nearest_double_and_written_back_as_it_was)
+START_TEST(numbers_are_read_as_the_nearest_double_and_written_unchanged)
 {
     char text[64];
     units_write(examples[_i].value, examples[_i].quantity, text, sizeof text);
@@ -74,7 +74,7 @@ START_TEST(exponents_signs_and_bare_points_are_read)
 }
 END_TEST
 
-START_TEST(networks_are_sold_in_bits)
+START_TEST(rates_in_bits_are_read_as_bytes_per_second)
 {
     /* 400 Gb/s / 8 = 50 GB/s. */
     ck_assert_double_eq(parsed("400 Gb/s", QUANTITY_BYTES_PER_S), 50e9);
@@ -114,7 +114,7 @@ static void check_text_reads_back(const char *text, enum quantity quantity)
     assert_reads_back(parsed(text, quantity), quantity);
 }
 
-START_TEST(every_unit_of_every_quantity_is_read_and_reads_back)
+START_TEST(every_unit_of_every_quantity_is_read_and_written_back)
 {
     static const char *const numbers[] = {
         "1", "0", "7", "0.1", "3.14159", "1023.9", "1e-3", "-2"
@@ -124,7 +124,7 @@ START_TEST(every_unit_of_every_quantity_is_read_and_reads_back)
 }
 END_TEST
 
-START_TEST(the_example_of_every_quantity_is_written_as_it_is)
+START_TEST(the_example_of_every_quantity_is_written_unchanged)
 {
     char text[64];
     const char *example = units_example((enum quantity)_i);
@@ -133,7 +133,7 @@ START_TEST(the_example_of_every_quantity_is_written_as_it_is)
 }
 END_TEST
 
-START_TEST(any_bits_read_back)
+START_TEST(random_doubles_are_written_and_read_back_equal)
 {
     struct random rng = { .key = 1 };
     for (int i = 0; i < SAMPLED(2000, 700); i++) {
@@ -146,7 +146,7 @@ START_TEST(any_bits_read_back)
 }
 END_TEST
 
-START_TEST(any_everyday_value_reads_back)
+START_TEST(random_everyday_values_are_written_and_read_back_equal)
 {
     struct random rng = { .key = 2 };
     for (int i = 0; i < SAMPLED(2000, 700); i++) {
@@ -157,7 +157,7 @@ START_TEST(any_everyday_value_reads_back)
 }
 END_TEST
 
-START_TEST(the_smallest_and_largest_values_read_back)
+START_TEST(the_smallest_and_largest_values_are_read_back_equal)
 {
     static const double extremes[] = { 0x1p-1074, -0x1p-1074, 0x1.fffffffffffffp1023, -0.0 };
     for (size_t i = 0; i < LENGTH(extremes); i++)
@@ -191,7 +191,7 @@ static const struct {
 };
 enum { NUM_FAULTS = LENGTH(faults) };
 
-START_TEST(a_fault_says_what_was_expected_and_what_was_found)
+START_TEST(an_error_names_the_expected_and_the_found_text)
 {
     struct err err = { 0 };
     double untouched = 42;
@@ -267,7 +267,7 @@ static const struct {
 };
 enum { NUM_SHOWN = LENGTH(shown) };
 
-START_TEST(people_see_three_digits)
+START_TEST(values_for_people_have_three_digits)
 {
     char text[64];
     units_show(shown[_i].value, shown[_i].quantity, text, sizeof text);
@@ -326,22 +326,24 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("units");
-    tcase_add_loop_test(tc, text_is_read_as_the_nearest_double_and_written_back_as_it_was, 0,
+    tcase_add_loop_test(tc, numbers_are_read_as_the_nearest_double_and_written_unchanged, 0,
                         NUM_EXAMPLES);
     tcase_add_test(tc, the_blank_before_a_unit_is_optional);
     tcase_add_test(tc, exponents_signs_and_bare_points_are_read);
-    tcase_add_test(tc, networks_are_sold_in_bits);
+    tcase_add_test(tc, rates_in_bits_are_read_as_bytes_per_second);
     tcase_add_test(tc, decimal_and_binary_prefixes_differ);
     tcase_add_test(tc, a_week_is_seven_days);
-    tcase_add_loop_test(tc, every_unit_of_every_quantity_is_read_and_reads_back, 0, NUM_QUANTITIES);
-    tcase_add_loop_test(tc, the_example_of_every_quantity_is_written_as_it_is, 0, NUM_QUANTITIES);
-    tcase_add_loop_test(tc, any_bits_read_back, 0, NUM_QUANTITIES);
-    tcase_add_loop_test(tc, any_everyday_value_reads_back, 0, NUM_QUANTITIES);
-    tcase_add_loop_test(tc, the_smallest_and_largest_values_read_back, 0, NUM_QUANTITIES);
-    tcase_add_loop_test(tc, a_fault_says_what_was_expected_and_what_was_found, 0, NUM_FAULTS);
+    tcase_add_loop_test(tc, every_unit_of_every_quantity_is_read_and_written_back, 0,
+                        NUM_QUANTITIES);
+    tcase_add_loop_test(tc, the_example_of_every_quantity_is_written_unchanged, 0, NUM_QUANTITIES);
+    tcase_add_loop_test(tc, random_doubles_are_written_and_read_back_equal, 0, NUM_QUANTITIES);
+    tcase_add_loop_test(tc, random_everyday_values_are_written_and_read_back_equal, 0,
+                        NUM_QUANTITIES);
+    tcase_add_loop_test(tc, the_smallest_and_largest_values_are_read_back_equal, 0, NUM_QUANTITIES);
+    tcase_add_loop_test(tc, an_error_names_the_expected_and_the_found_text, 0, NUM_FAULTS);
     tcase_add_test(tc, a_number_of_a_thousand_digits_is_refused);
     tcase_add_loop_test(tc, the_unit_that_gives_a_short_number_is_written, 0, NUM_WRITTEN);
-    tcase_add_loop_test(tc, people_see_three_digits, 0, NUM_SHOWN);
+    tcase_add_loop_test(tc, values_for_people_have_three_digits, 0, NUM_SHOWN);
     tcase_add_loop_test(tc, long_times_are_words_and_no_exponents, 0, NUM_DURATIONS);
     tcase_add_test(tc, counts_are_shown_with_a_letter);
     Suite *s = suite_create("base/units");
