@@ -1,7 +1,7 @@
 /* Measures the speed of searches: GPT-3 175B on DGX H100 with Megatron-Core. The reference is a
  * plain loop in one thread over the same candidates, with a full prediction of every plan that
- * keeps the rules. `exhaustive` reuses costs that plans share; `bnb` also skips plans by bounds,
- * and must find the same plan. Each line runs in its own process, for its peak memory. */
+ * breaks no rule of plans. `exhaustive` reuses costs that plans share; `bnb` also skips plans by
+ * bounds, and must find the same plan. Each line runs in its own process, for its peak memory. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/parallel.h"

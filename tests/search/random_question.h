@@ -21,9 +21,9 @@ struct question {
 void question_draw(uint64_t seed, struct question *out);
 void question_release(struct question *question);
 
-/* A plan that keeps the rules. False if 60 attempts found none. */
+/* Draws a plan that breaks no rule of plans. Returns false if 60 attempts found none. */
 bool question_plan(struct question *question, struct plan *out);
-/* Its layout, in the question's arena. */
+/* Writes the plan's layout into the question's arena. */
 const char *question_layout(struct question *question, const struct plan *plan);
 
 /* A search for few plans, which may fix or forbid words. */

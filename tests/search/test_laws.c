@@ -140,8 +140,8 @@ static struct evaluator *faster;
 static const char *betterment;
 
 /* An interleaved schedule hides data transfers as if all chunks of a stage took as long as its
- * first (sim/engine/tail.c, window_s). When only the first gets shorter, the exposed time grows by
- * more than the gain, by a few parts in 10^8 of the step. */
+ * first (sim/engine/tail.c, window_s). If only the first chunk gets shorter, the exposed time grows
+ * by more than the chunk gains. The difference is a few parts in 10^8 of the step. */
 static double leeway(const struct plan *plan)
 {
     return plan->vpp > 1 && plan_replicas(plan) > 1 ? 1 + 1e-6 : 1;

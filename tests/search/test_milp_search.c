@@ -183,8 +183,8 @@ static double most_host_bytes(const struct search_request *request, const struct
     return bytes;
 }
 
-/* The embedding makes the first stages' host the fullest: with a little less memory its stages have
- * fewer layers, and with much less no plan fits. */
+/* The host of the first stages also holds the embedding, so it is the fullest. With a little less
+ * memory its stages have fewer layers, and with much less no plan fits. */
 START_TEST(offloaded_state_stays_within_host_memory)
 {
     load("llama3-8b", 32);

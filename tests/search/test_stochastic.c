@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-/* 1.3 B parameters on 16 GPUs: a thousand candidates that keep the rules, some of which fit. */
+/* The model has 1.3 billion parameters and runs on 16 GPUs. A thousand candidates break no rule of
+ * plans, and some of them fit into memory. */
 static struct instance instance;
 
 static void set_up(void)

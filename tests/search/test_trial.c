@@ -128,8 +128,8 @@ START_TEST(the_expected_gain_is_the_mean_over_possible_results)
 }
 END_TEST
 
-/* Two runs of evidence, one with plan 1's products and one with products of its own, teach what the
- * same runs teach as measured runs of the belief. */
+/* There are two runs of evidence. One has plan 1's matrix products, the other has products of its
+ * own. They change the belief as the same runs do when the belief measures them. */
 START_TEST(evidence_updates_the_belief_like_measured_runs)
 {
     struct plan other = plan_default();
@@ -162,8 +162,9 @@ START_TEST(evidence_updates_the_belief_like_measured_runs)
 }
 END_TEST
 
-/* One run of a model with other widths and plan 0's degrees: the own variance counts for 0.3 of it
- * in the covariance, and fully in the run's own variance. */
+/* One measured run has plan 0's degrees, but another model with other widths. Of a plan's own
+ * variance, 0.3 counts in the covariance of this run and the plan, and all of it in the run's
+ * variance. */
 START_TEST(evidence_of_other_widths_has_partial_weight)
 {
     struct model mine = { .hidden = 64 }, other = { .hidden = 128 };

@@ -313,14 +313,15 @@ START_TEST(the_dynamic_program_equals_enumeration)
         solved, divisions, timed, missed, 100 * regrets / solved, 100 * most_regret,
         100 * most_slack);
     ck_assert_int_gt(solved, TURNS(NUM_TABLES) * 5 / 8);
-    ck_assert_int_gt(missed, 0); /* otherwise the tables would be too easy a test */
+    ck_assert_int_gt(missed, 0); /* otherwise the tables would be too easy */
     ck_assert_double_lt(timed, divisions / 2);
 }
 END_TEST
 
-/* One layer per stage; one stage's passes take at least four times those of the others. Gradient
- * reductions are slow on that stage, on the first, or equally on all. In the table, stages of two
- * layers take no time; no division has such stages, but bounds over all divisions become weak. */
+/* Every stage has one layer. One stage's passes take at least four times as long as those of the
+ * others. Gradient reductions are slow on that stage, on the first, or equally on all. In the
+ * table, stages of two layers take no time. No division has such stages, but they make bounds over
+ * all divisions weak. */
 static struct stage_table one_slow_stage(struct random *rng, int stages, int slow,
                                          double most_lag_s,
                                          struct stage_option options[3 * MOST_STAGES],
@@ -353,9 +354,9 @@ static struct stage_table one_slow_stage(struct random *rng, int stages, int slo
     return table;
 }
 
-/* When the last stage or the one before is by far the slowest, it always has work between its first
- * and last microbatch; and the first of two stages, with slow messages, waits only for round trips.
- * Then the lower bound equals the step. */
+/* When the last stage or the one before it is by far the slowest, it always has work between its
+ * first and last microbatch. The first of two stages, with slow messages, waits only for round
+ * trips. In both cases the lower bound equals the step. */
 START_TEST(the_bound_equals_the_step_if_one_stage_limits)
 {
     static const int layers[MOST_STAGES] = { 1, 1, 1, 1, 1 };
@@ -374,10 +375,11 @@ START_TEST(the_bound_equals_the_step_if_one_stage_limits)
 }
 END_TEST
 
-/* The first of three stages has three microbatches in flight, the second two. Passes of 4 s and
- * messages of 6 s: from the second a round trip takes 4 + 4 + 2 x 6 + 2 x 0.5 = 21 s, longer than
- * both microbatches' 16 s of work. For these numbers of microbatches the bound is the step. */
-START_TEST(the_bound_uses_the_number_of_microbatches_in_flight)
+/* The first of three stages has three microbatches in flight, the second two. Its passes take 4 s,
+ * those of the other stages 0.5 s, and messages 6 s. A round trip from the second stage takes 4 + 4
+ * + 2 x 6 + 2 x 0.5 = 21 s, which is longer than the 16 s of work of its two microbatches. For the
+ * numbers of microbatches in the table the bound equals the step. */
+START_TEST(the_bound_depends_on_the_number_of_microbatches_in_flight)
 {
     static const struct {
         int slow, microbatches;
@@ -407,7 +409,8 @@ START_TEST(the_bound_uses_the_number_of_microbatches_in_flight)
 }
 END_TEST
 
-/* With a limit only faster divisions are found, and with few timings the gap is reported. */
+/* If the expansion has a limit in seconds, it finds only divisions faster than the limit. If it may
+ * time only a few divisions, it reports a gap. */
 START_TEST(an_expansion_that_was_cut_short_reports_a_valid_gap)
 {
     int open = 0;
@@ -469,7 +472,9 @@ START_TEST(a_division_is_written_with_the_shortest_words)
 }
 END_TEST
 
-/* C(L - 1, p - 1), and with mixes the sum over divisions of the product of k + 1. */
+/* L layers are divided over p stages in C(L - 1, p - 1) ways. If recomputed layers are chosen per
+ * stage, a stage of k layers has k + 1 choices, and the number is the sum over divisions of their
+ * product. */
 START_TEST(the_number_of_divisions_equals_their_enumeration)
 {
     for (int layers = 1; layers <= MOST_LAYERS; layers++)
@@ -506,7 +511,7 @@ static Suite *suite(void)
     TCase *tables = tcase_create("tables");
     tcase_set_timeout(tables, 60);
     tcase_add_test(tables, the_bound_equals_the_step_if_one_stage_limits);
-    tcase_add_test(tables, the_bound_uses_the_number_of_microbatches_in_flight);
+    tcase_add_test(tables, the_bound_depends_on_the_number_of_microbatches_in_flight);
     tcase_add_test(tables, the_dynamic_program_equals_enumeration);
     tcase_add_test(tables, an_expansion_that_was_cut_short_reports_a_valid_gap);
     tcase_add_test(tables, the_number_of_divisions_equals_their_enumeration);

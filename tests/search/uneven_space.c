@@ -214,8 +214,9 @@ static void list_divisions(struct listing *listing, struct plan plan)
         !same_layers(plan.chunk_layers, known.at[0].layers, plan.pp))
         return;
     bool mixes = listing->request->recompute_mixes;
+    /* combinations of recomputed layers are listed with full recompute, and not once more here */
     if (mixes && plan.recompute == RECOMPUTE_NONE)
-        return; /* its combinations of recomputed layers are listed with those of full */
+        return;
     for (int place = 0; place <= has_apart(listing, &plan); place++) {
         plan.mtp_place = place;
         list_divisions_at(listing, plan, &known);

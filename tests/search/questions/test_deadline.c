@@ -60,8 +60,8 @@ static struct deadline_result run(double deadline_s)
     return result;
 }
 
-/* A deadline equal to the longest time of any count is met by that count or fewer GPUs. A deadline
- * slightly below the shortest time is met by none.
+/* Each number of GPUs has a shortest time. A deadline equal to the longest of these times is met by
+ * that number of GPUs or fewer. A deadline slightly below the shortest time is met by none.
  */
 START_TEST(the_answer_is_the_fewest_gpus_that_meet_the_deadline)
 {
@@ -171,7 +171,7 @@ START_TEST(an_interrupted_search_meets_no_deadline)
 }
 END_TEST
 
-/* Over wires with long delays more GPUs are slower, and no number meets the deadline. */
+/* On links with long delays more GPUs are slower, and no number of GPUs meets the deadline. */
 START_TEST(one_gpu_is_the_answer_if_it_is_the_fastest)
 {
     struct profile *profile = &instance.system.profile;

@@ -22,7 +22,7 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-/* Whether any plan of the default space keeps the rules and fits. */
+/* Whether any plan of the default space breaks no rule of plans and fits into memory. */
 static bool is_feasible(int num_gpus, double batch)
 {
     struct model changed = instance.model;
