@@ -99,7 +99,7 @@ START_TEST(each_exchange_overlaps_half_of_the_shared_expert)
 }
 END_TEST
 
-/* Mixtral has no shared expert; ep1 has no exchanges. */
+/* Mixtral has no shared expert, and with ep1 rows of experts are not exchanged. */
 START_TEST(lists_without_shared_expert_or_exchange_are_unchanged)
 {
     static const char *const of[][2] = { { "mixtral-8x7b", "tp1 ep8 mb1" },

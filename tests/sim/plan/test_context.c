@@ -146,8 +146,8 @@ END_TEST
 
 typedef void check_fn(const struct plan *plan);
 
-/* Calls `check` for every preset whose sequences and heads can be split over context ranks, with
- * and without tensor ranks. */
+/* Calls `check` for every shipped model whose sequences and heads can be split over context ranks,
+ * with and without tensor ranks. */
 static void for_each_split(check_fn *check)
 {
     size_t count;

@@ -98,9 +98,9 @@ START_TEST(one_tensor_rank_exchanges_nothing)
 }
 END_TEST
 
-/* Collectives of a layer, Korthikanti et al. 2022, section 4.2: without sequence parallelism each
- * of the two blocks has one all-reduce in each direction; with it an all-gather and a
- * reduce-scatter, and the backward gathers the two saved inputs again. */
+/* The collectives of a layer are those of Korthikanti et al. 2022, section 4.2. Without sequence
+ * parallelism each of the two blocks has one all-reduce in each direction; with it an all-gather
+ * and a reduce-scatter, and the backward gathers the two saved inputs again. */
 static const struct {
     const char *layout;
     int forward[3], backward[3]; /* numbers of all-reduces, all-gathers and reduce-scatters */
@@ -166,7 +166,7 @@ START_TEST(the_loss_of_a_split_vocabulary_is_reduced_once_forward)
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_double_eq(ops.forward.at[2].comm_bytes, 3 * 4 * 2048);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE),
-                     1); /* the all-reduce of the logits' input gradient */
+                     1); /* this collective is the all-reduce of the logits' input gradient */
 }
 END_TEST
 

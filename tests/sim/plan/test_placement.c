@@ -34,7 +34,7 @@ static void v_add(enum opcode op, int chunk, const struct schedule_shape *shape,
         };
 }
 
-/* All forwards, round by round, then all backwards. */
+/* The order has all forwards, round by round, and then all backwards. */
 static void v_emit(const struct schedule_shape *shape, int stage, struct instrs *out)
 {
     struct placement placement = { shape->num_stages, shape->chunks_per_stage, &placement_v };

@@ -116,28 +116,30 @@ END_TEST
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* Bytes a parameter, from Megatron-LM's dist_optimizer.md, DeepSpeed, and each optimizer's paper.
+/* The bytes per parameter are those of Megatron-LM's dist_optimizer.md, of DeepSpeed's
+ * documentation, and of each optimizer's paper.
  */
 static const struct {
     const char *layout;
     double weights, gradients, optimizer;
 } recipes[] = {
-    { "dtype=fp32", 4, 4,
-      8 }, /* 16 bytes: weight, gradient and two moments; the weight is its own master */
-    { "dtype=fp16 grad=fp16", 2, 2,
-      16 },                     /* 20 bytes, with fp32 gradients, master weight and two moments */
-    { "dtype=fp16", 2, 4, 12 }, /* 18 */
-    { "dtype=bf16", 2, 4, 12 }, /* 18 */
-    { "dtype=bf16 grad=bf16", 2, 2, 12 },          /* 16: ZeRO's count */
-    { "dtype=bf16-pure", 2, 2, 4 },                /* 8 */
-    { "dtype=bf16 optimizer=adam-bf16", 2, 4, 8 }, /* 14: precision-aware optimizer */
+    /* the weight is its own master, so there are only two moments */
+    { "dtype=fp32", 4, 4, 8 },
+    /* 20 bytes: fp32 gradients, the master weight and two moments, besides both in fp16 */
+    { "dtype=fp16 grad=fp16", 2, 2, 16 },
+    { "dtype=fp16", 2, 4, 12 },
+    { "dtype=bf16", 2, 4, 12 },
+    { "dtype=bf16 grad=bf16", 2, 2, 12 }, /* ZeRO's paper counts these 16 bytes */
+    { "dtype=bf16-pure", 2, 2, 4 },
+    /* a precision-aware optimizer keeps 14 bytes */
+    { "dtype=bf16 optimizer=adam-bf16", 2, 4, 8 },
     { "dtype=bf16 optimizer=adam-8bit", 2, 4, 6 + 8.0 / 2048 },
     { "dtype=bf16 optimizer=momentum", 2, 4, 8 },
     { "dtype=bf16 optimizer=sgd", 2, 4, 4 },
     { "dtype=fp32 optimizer=sgd", 4, 4, 0 },
     { "dtype=bf16 optimizer=adafactor", 2, 4, 4 + 8.0 / 4096 },
-    { "dtype=bf16 optimizer=muon", 2, 4,
-      12 }, /* as Adam, which updates all parameters except the matrices of blocks */
+    /* Muon keeps as much as Adam for all parameters except the matrices of blocks */
+    { "dtype=bf16 optimizer=muon", 2, 4, 12 },
 };
 enum { NUM_RECIPES = LENGTH(recipes) };
 

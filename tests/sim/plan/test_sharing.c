@@ -32,9 +32,7 @@ START_TEST(a_single_flow_has_the_rate_of_its_bound)
 }
 END_TEST
 
-/* Two flows that could each fill the link. System:
- *   r1 + r2 <= 1
- * Expected: 0.5 each. */
+/* Two flows that could each fill the link. System: r1 + r2 <= 1. Expected: r1 = r2 = 0.5. */
 START_TEST(two_flows_share_a_link_equally)
 {
     double capacity[] = { 1 };
@@ -45,9 +43,8 @@ START_TEST(two_flows_share_a_link_equally)
 }
 END_TEST
 
-/* A flow that needs twice the capacity per unit of rate. System:
- *   2 r1 + r2 <= 1
- * Expected: both rise to 1/3, where the link is full. */
+/* A flow that needs twice the capacity per unit of rate. System: 2 r1 + r2 <= 1. Expected: both
+ * rise to 1/3, where the link is full. */
 START_TEST(a_flow_with_double_weight_uses_double_capacity)
 {
     double capacity[] = { 1 };
@@ -58,9 +55,8 @@ START_TEST(a_flow_with_double_weight_uses_double_capacity)
 }
 END_TEST
 
-/* The bandwidth that a slow flow leaves goes to the other flows. System:
- *   r1 + r2 + r3 <= 1, bound of r1 = 0.2
- * Expected: r1 = 0.2, r2 = r3 = 0.4. */
+/* The bandwidth that a slow flow leaves goes to the other flows. System: r1 + r2 + r3 <= 1, and the
+ * bound of r1 is 0.2. Expected: r1 = 0.2, r2 = r3 = 0.4. */
 START_TEST(the_capacity_that_a_bounded_flow_leaves_goes_to_the_others)
 {
     double capacity[] = { 1 };
@@ -74,9 +70,9 @@ START_TEST(the_capacity_that_a_bounded_flow_leaves_goes_to_the_others)
 }
 END_TEST
 
-/* The "parking lot": one flow over three links, and one more flow on each link. System:
- *   r0 + r1 <= 1, r0 + r2 <= 2, r0 + r3 <= 3
- * Expected: the first link is full at 0.5, so r0 = r1 = 0.5, and r2 = 1.5, r3 = 2.5. */
+/* The "parking lot": one flow over three links, and one more flow on each link. System: r0 + r1 <=
+ * 1, r0 + r2 <= 2, r0 + r3 <= 3. Expected: the first link is full at 0.5, so r0 = r1 = 0.5, and r2
+ * = 1.5, r3 = 2.5. */
 START_TEST(a_flow_over_several_links_is_limited_by_the_fullest)
 {
     double capacity[] = { 1, 2, 3 };
@@ -157,7 +153,8 @@ START_TEST(no_link_exceeds_its_capacity)
 }
 END_TEST
 
-/* The definition: a flow below its bound uses a full wire on which no flow is faster. */
+/* Checks the definition of max-min fairness: a flow below its bound uses a full wire on which no
+ * flow is faster. */
 START_TEST(every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_link)
 {
     srand(20261121);

@@ -53,7 +53,7 @@ START_TEST(gradients_are_reduced_during_the_next_pieces_backward_after_its_gathe
 }
 END_TEST
 
-/* Two pieces; the backward recomputes the input of the second. */
+/* The list has two pieces, and the backward recomputes the input of the second. */
 START_TEST(recomputed_layers_are_gathered_again)
 {
     struct pass_chunk chunk = {

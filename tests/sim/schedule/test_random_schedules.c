@@ -1,5 +1,5 @@
-/* Random shapes of schedules: the list passes the check, trains like one rank, and has the closed
- * form's bubble in the simulator. */
+/* Tests random shapes of schedules. The list of instructions passes the check, trains like one
+ * rank, and has the bubble of the closed form in the simulator. */
 #include "tests/draw.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
@@ -12,7 +12,7 @@
 
 enum { MOST_STAGES = 6, MOST_CHUNKS = 18, RUNS = TURNS(27) };
 
-/* Seconds of one microbatch on a whole stage. */
+/* The times are those of one microbatch on a whole stage, in seconds. */
 struct passes {
     double forward_s, input_s, weight_s;
 };
@@ -39,13 +39,15 @@ static double naive_s(const struct schedule_shape *shape, const struct passes *p
     return shape->num_microbatches * (shape->num_stages - 1) * all_s(passes);
 }
 
-/* Narayanan et al. 2021, section 2.2: (p - 1)(f + b), divided by the chunks of a stage. */
+/* Narayanan et al. 2021, section 2.2, give (p - 1)(f + b), divided by the number of chunks of a
+ * stage; p is the number of stages, and f, b and w are the times of forward, input gradients and
+ * weight gradients. */
 static double flush_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * all_s(passes) / shape->chunks_per_stage;
 }
 
-/* Qi et al. 2024, table 2: (p - 1)(f + b - w), while w is the shortest. */
+/* Qi et al. 2024, table 2, give (p - 1)(f + b - w), while w is the shortest. */
 static double zb_h1_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * (passes->forward_s + passes->input_s - passes->weight_s);
@@ -64,8 +66,8 @@ static double v_s(const struct schedule_shape *shape, const struct passes *passe
     return (shape->num_stages - 1) * passes->forward_s / shape->chunks_per_stage;
 }
 
-/* DualPipe's README, (pp/2 - 1)(F&B + B - 3W), where a pair takes as long as its two passes: over
- * the stages of a V, in chunks of half a stage. */
+/* DualPipe's README gives (pp/2 - 1)(F&B + B - 3W), where a pair F&B takes as long as its two
+ * passes. Here it is applied to the stages of a V, whose chunks are half a stage long. */
 static double pairs_s(int num_stages, const struct passes *passes)
 {
     double whole_s = passes->input_s + passes->weight_s;

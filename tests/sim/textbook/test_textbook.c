@@ -13,7 +13,7 @@ static const double day_s = 86400;
 
 static const struct textbook_link link = { .latency_s = 5e-6, .bytes_per_s = 50e9 };
 
-/* 2 x 7 x (5 us + 1e9 / (8 x 50e9) s = 2500 us) = 35070 us. */
+/* 14 steps of 5 us and 1e9 B / (8 x 50e9 B/s) = 2500 us take 14 x 2505 us = 35070 us. */
 START_TEST(a_ring_all_reduces_1_gb_over_eight_ranks_in_35_07_ms)
 {
     check_within(textbook_ring_all_reduce_s(&link, 8, 1e9), 35.07e-3, 1e-12);
@@ -197,7 +197,8 @@ START_TEST(if_a_checkpoint_takes_two_mtbfs_the_interval_is_one_mtbf)
 }
 END_TEST
 
-/* Llama 3.1, model card: 39.3e6 GPU-hours x 700 W = 27.51 GWh; at 414 g/kWh 11,390 t. */
+/* By Llama 3.1's model card, 39.3e6 GPU-hours x 700 W = 27.51 GWh, which emit 11,390 t at 414
+ * g/kWh. */
 START_TEST(llama_3_1_takes_27_51_gwh_and_emits_11390_tonnes)
 {
     double energy_wh = textbook_energy_wh(39.3e6 * 3600, 700);
@@ -206,10 +207,11 @@ START_TEST(llama_3_1_takes_27_51_gwh_and_emits_11390_tonnes)
 }
 END_TEST
 
-/* 8 stages, 16 microbatches, 96 layers: 12 a stage. In the naive schedule each stage idles for 7
- * times its work; with 1F1B and GPipe for 7/16 of its work; with ZB-H1 for a third of that; with
- * ZB-H2 never. In flight: 8, 16, 1, 8 and 2 x 8 - 1 microbatches of 12 layers. Transfers of one
- * microbatch, 2 x 7, but naively all 16 cross alone: 224. */
+/* There are 8 stages of 12 layers each, and 16 microbatches. In the naive schedule each stage idles
+ * for 7 times its work; with 1F1B and GPipe for 7/16 of its work; with ZB-H1 for a third of that;
+ * with ZB-H2 never. 1F1B, GPipe, the naive schedule, ZB-H1 and ZB-H2 hold 8, 16, 1, 8 and 2 x 8 - 1
+ * microbatches of 12 layers. Exposed are the 2 x 7 transfers of one microbatch, but in the naive
+ * schedule all 16 microbatches cross alone, with 224 transfers. */
 START_TEST(each_schedule_has_its_bubble_layers_in_flight_and_transfers)
 {
     static const struct {
@@ -231,8 +233,9 @@ START_TEST(each_schedule_has_its_bubble_layers_in_flight_and_transfers)
 }
 END_TEST
 
-/* Numbers that divide well. l = 8, h = 100, a = 10, v = 1000, s = 10: 12 x 8 x 100^2 + 2 x 1000 x
- * 100 = 1.16e6 parameters, on t = p = d = 2 with 4 microbatches of one sequence. */
+/* These numbers divide well. l = 8 layers of width h = 100 with a = 10 heads, a vocabulary of v =
+ * 1000 and sequences of s = 10 tokens give 12 x 8 x 100^2 + 2 x 1000 x 100 = 1.16e6 parameters.
+ * They run on t = p = d = 2 tensor, pipeline and data ranks with 4 microbatches of one sequence. */
 static const struct model small = { .layers = 8, .hidden = 100, .heads = 10, .vocab = 1000 };
 
 static struct textbook_setup small_setup(void)

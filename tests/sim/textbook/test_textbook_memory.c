@@ -16,7 +16,7 @@ static double row_layer_bytes(const struct textbook_run *row, enum textbook_keep
     return textbook_layer_activation_bytes(&row->model, keep, row->tensor, microbatch, 2);
 }
 
-/* fp32: 175e9 x 4 = 700 GB of weights, as much of gradients, two moments 1.4 TB. */
+/* In fp32, weights take 175e9 x 4 bytes = 700 GB, gradients as much, and the two moments 1.4 TB. */
 START_TEST(gpt3_in_fp32_keeps_700_gb_weights_700_gb_gradients_and_1400_gb_moments)
 {
     struct textbook_state state = textbook_state(recipe_named("fp32"), 175e9, 0, 1);
@@ -85,7 +85,8 @@ START_TEST(zero_takes_7_5_billion_parameters_from_120_to_31_4_to_16_6_to_1_9_gb)
 }
 END_TEST
 
-/* Megatron's documentation: 6 + 12/8 = 7.5, and 18 without the distributed optimizer. */
+/* By Megatron's documentation it is 6 + 12/8 = 7.5 bytes, and 18 without the distributed optimizer.
+ */
 START_TEST(bf16_takes_18_bytes_a_parameter_and_7_5_over_eight_ranks)
 {
     const struct textbook_recipe *recipe = recipe_named("bf16");
@@ -96,8 +97,8 @@ START_TEST(bf16_takes_18_bytes_a_parameter_and_7_5_over_eight_ranks)
 }
 END_TEST
 
-/* Megatron-LM docs, dist_optimizer.md; fp8: one byte or two instead of bf16's two; mxfp8: two
- * copies of 1 + 1/32. */
+/* The bytes are those of Megatron-LM's dist_optimizer.md. fp8 keeps one byte or two instead of
+ * bf16's two, and mxfp8 two copies of 1 + 1/32 bytes. */
 START_TEST(recipes_cost_what_their_documentation_says)
 {
     static const struct {

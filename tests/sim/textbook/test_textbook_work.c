@@ -68,9 +68,9 @@ START_TEST(gpt3_in_14_8_days_on_10000_v100_uses_0_20_of_the_peak)
 }
 END_TEST
 
-/* 2048 A100, 1.4e12 tokens, 21 days (Touvron et al. 2023). 8TP = 7.28e23 FLOPs give 0.628 of the
- * dense 312 TFLOP/s, 6TP 0.471. The lecture's 0.3 follows only from 8TP over the sparse peak, 624
- * TFLOP/s: 0.314. */
+/* Touvron et al. 2023 trained on 1.4e12 tokens with 2048 A100 for 21 days. 8TP = 7.28e23 FLOPs give
+ * 0.628 of the dense 312 TFLOP/s, 6TP 0.471. The lecture's 0.3 follows only from 8TP over the
+ * sparse peak, 624 TFLOP/s: 0.314. */
 START_TEST(llama_65b_uses_0_63_of_the_peak_with_recompute_and_0_47_without)
 {
     struct textbook_gpus gpus = { 2048, a100_flops_per_s };
@@ -107,7 +107,7 @@ START_TEST(iteration_times_of_table_1_follow_from_its_flops)
 }
 END_TEST
 
-/* Korthikanti et al. 2022, table 5 prints 41.5, 51.4, 56.0 and 56.3. */
+/* Korthikanti et al. 2022, table 5, prints 41.5, 51.4, 56.0 and 56.3 %. */
 START_TEST(model_utilization_of_korthikanti_table_5_is_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
@@ -118,7 +118,8 @@ START_TEST(model_utilization_of_korthikanti_table_5_is_reproduced)
 }
 END_TEST
 
-/* Table 5 prints 43.7, 52.8, 57.0 and 57.0, which takes the overstated s/(3h). */
+/* Table 5 prints 43.7, 52.8, 57.0 and 57.0 %. These follow from the term s/(3h), which overstates
+ * the replay. */
 START_TEST(hardware_utilization_of_korthikanti_table_5_is_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
@@ -129,7 +130,8 @@ START_TEST(hardware_utilization_of_korthikanti_table_5_is_reproduced)
 }
 END_TEST
 
-/* Korthikanti et al. 2022, abstract: 54.2 %. Eight replicas of 280 GPUs and 280 sequences each. */
+/* The abstract of Korthikanti et al. 2022 states 54.2 %. There are eight replicas of 280 GPUs and
+ * 280 sequences each. */
 START_TEST(model_530b_on_2240_gpus_at_54_2_percent_takes_39_12_s)
 {
     struct textbook_gpus gpus = { 2240, a100_flops_per_s };

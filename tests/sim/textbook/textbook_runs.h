@@ -7,7 +7,8 @@
 #include "sim/textbook/memory.h"
 #include "sim/textbook/pipeline.h"
 
-static const double a100_flops_per_s = 312e12; /* dense bf16; 624e12 is its 2:4 sparse figure */
+/* The peak is that of dense bf16; that of 2:4 sparsity is 624e12. */
+static const double a100_flops_per_s = 312e12;
 
 extern const struct model gpt3;
 
@@ -30,7 +31,8 @@ struct textbook_run {
 enum { NUM_TEXTBOOK_RUNS = 4 };
 extern const struct textbook_run textbook_runs[NUM_TEXTBOOK_RUNS];
 
-const struct textbook_recipe *recipe_named(const char *name); /* fails the test if there is none */
+/* Fails the test if there is no such recipe. */
+const struct textbook_recipe *recipe_named(const char *name);
 
 /* Checks that `got` differs from `want` by at most this fraction. */
 void check_within(double got, double want, double share);
