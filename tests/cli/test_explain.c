@@ -138,7 +138,9 @@ static const struct lecture_row *row_named(const struct lecture *lecture, const 
     ck_abort_msg("no row %s", name);
 }
 
-/* GPT-3: l 96, h 12288, a 96, v 50257, s 2048. 13B: l 40, h 5120. 1.3B: l 24, h 2048. */
+/* GPT-3 has 96 layers of width 12288 with 96 heads, a vocabulary of 50257 and sequences of 2048
+ * tokens. The model of 13B has 40 layers of width 5120, that of 1.3B has 24 layers of width 2048.
+ */
 #define GPT3_ALONE(words)                 \
     {                                     \
         "175b", "dgx-h100", "1", words, 1 \
@@ -174,7 +176,8 @@ static const struct {
     { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
     /* 2 bytes per parameter */
     { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
-    /* 2 x (4 P + 1 x the 111.13e9 values of a sequence) */
+    /* 2 bytes for each of 4 P values, where P is the number of parameters, and for each of the
+     * 111.13e9 activations of a sequence */
     { GPT3_ALONE("mb1"), "data-parallel training, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
     /* Bytes per parameter: 2 for the weight, 4 for the gradient, 4 for the master weight and 4
      * for each of two moments. The words grad= and optimizer= remove 2, 4 or 4 + 2 bytes of
@@ -234,7 +237,7 @@ static const struct {
      * inputs. The work is 8 T P for full recompute and (6 + 2 x 2/5) T P for two layers in five. */
     { PIPE("pp8 mb1 recompute=full:5"), "recomputed activations", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "layers held in memory by recompute", 6 },
-    { PIPE("pp8 mb1"), "layers held in memory by recompute", 4.47213595499958 }, /* 2 sqrt 5 */
+    { PIPE("pp8 mb1"), "layers held in memory by recompute", 4.47213595499958 }, /* 2 sqrt(5 layers) */
     { PIPE("pp8 mb1 recompute=full:5"), "FLOPs", 8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1 recompute=block:2"), "FLOPs", 6.8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1"), "FLOPs", 6.0 * 16 * 2048 * 13097543680.0 },

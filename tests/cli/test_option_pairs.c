@@ -242,7 +242,7 @@ static void check(const struct setting *a, const struct setting *b, bool as_json
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* The gate tries one value per option, as JSON or as text. */
+/* `make test` tries one value per option, with output as JSON or as text. */
 START_TEST(each_option_alone_gives_a_plausible_answer)
 {
     struct settings *all = all_settings();

@@ -211,7 +211,8 @@ static const struct {
 } hindrances[] = {
     { "cannot be opened: Too many levels of symbolic links", hide_behind_a_loop, show_again },
     { "cannot be listed: Too many open files", take_descriptors, give_descriptors },
-    { "cannot be opened: Permission denied", forbid, allow }, /* last, because root may read it */
+    /* this row is the last one, so that a test run as root can omit it: root may read the folder */
+    { "cannot be opened: Permission denied", forbid, allow },
 };
 
 static bool fail_while_hindered(struct rank *rank, const struct parity_run *run, struct err *err)

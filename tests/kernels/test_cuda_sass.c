@@ -264,8 +264,8 @@ static void sort_kernels(void)
     qsort(rig.kernels, (size_t)rig.num_kernels, sizeof(struct ptx_kernel *), by_name);
 }
 
-/* The gate tests the kernels of attention that dominate large models, and a sample of the others.
- */
+/* `make test` tests the kernels of attention that take most time in large models, and a sample of
+ * the others. */
 static bool is_in_gate(int i, uint64_t seed)
 {
     if (strstr(rig.kernels[i]->name, "I4bf16Li128ELb0E"))

@@ -94,9 +94,10 @@ START_TEST(latent_attention_has_the_flops_of_its_weights_and_heads)
 }
 END_TEST
 
-/* Bytes that V3's attention keeps per token at tp 1: 2 h of the norm; q_r and kv_r before and after
- * their norms; d_r together with kv_r; q, k and v; the output; 4 bytes of statistics per head.
- * Recompute of mla_up_proj frees q, k and v. */
+/* With tp 1, DeepSeek-V3's attention keeps these bytes per token: 2 h of the norm; the narrow
+ * queries (q_r) and the narrow keys and values (kv_r) before and after their norms; the rotated
+ * part of a key (d_r) together with kv_r; q, k and v; the output; and 4 bytes of statistics per
+ * head. Recompute of mla_up_proj frees q, k and v. */
 START_TEST(latent_attention_keeps_the_bytes_that_its_backward_reads)
 {
     struct model model = model_of("deepseek-v3");

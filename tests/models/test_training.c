@@ -208,8 +208,9 @@ END_TEST
 
 /* --- activations ------------------------------------------------------------------------------ */
 
-/* Only weight gradients read the inputs of fc1 and fc2; those of adapters read them too, and their
- * own narrow rows. The projection's input is kept by attention. */
+/* Only weight gradients read the inputs of fc1 and fc2. The weight gradients of adapters (LoRA)
+ * read the same inputs and the adapters' narrow rows. Attention keeps the input of the projection.
+ */
 START_TEST(inputs_that_no_gradient_reads_are_not_kept)
 {
     struct model all = trained("llama3-8b", NULL);
@@ -308,8 +309,9 @@ START_TEST(a_tied_table_that_is_frozen_has_no_state)
 }
 END_TEST
 
-/* Tensor ranks split an adapter's wide side where its layer is split, and hold the other whole: of
- * qkv and fc1 the up product, of the projection and fc2 the down product. */
+/* Tensor ranks split one of an adapter's two products, and hold the other whole. Split is the
+ * product on the side where the layer is split: the up product of qkv and fc1, and the down product
+ * of the projection and fc2. */
 START_TEST(tensor_ranks_split_one_side_of_an_adapter)
 {
     load("lora:16", "tp2 sp dp4 mb1");

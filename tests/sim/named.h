@@ -9,7 +9,7 @@ struct model model_of(const char *name);
 /* Whether times and memory of the model are predicted, and not only its parameters counted. */
 bool has_costs(const struct model *model);
 struct plan plan_of(const char *layout, struct arena *arena);
-/* A plan on all GPUs of the system, which must keep the rules of plans. */
+/* Makes a plan for all GPUs of the system. The plan must break no rule of plans. */
 struct plan plan_on(const struct system *system, const struct model *model, const char *layout,
                     struct arena *arena);
 

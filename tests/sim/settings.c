@@ -16,7 +16,7 @@ static const char *const models[] = { "gpt3-125m", "gpt3-1.3b", "llama3-8b", "gp
 static const char *const stacks[] = { "megatron-core", "megatron-2021", "nemo",
                                       "torch-ddp",     "xla",           "megatron-deepspeed",
                                       "torchtitan",    "vtrain" };
-/* Layouts; invalid ones for a model are skipped. */
+/* Layouts that are invalid for a model are skipped. */
 static const char *const layouts[] = {
     "mb1",
     "mb4",

@@ -6,7 +6,7 @@
 
 enum { MOST_SETTING_PLANS = 64, SETTING_GPUS = 64, SETTING_BATCH = 256 };
 
-/* One model on one cluster, and its valid plans. */
+/* Holds one model on one cluster, and its valid plans. */
 struct setting {
     struct system system;
     struct model model;
@@ -26,7 +26,7 @@ void setting_release(void);
  * fp16. */
 bool setting_read_plan(const char *layout, struct plan *out);
 
-/* Number of shipped clusters. Call it once before the tests. */
+/* Returns the number of shipped clusters. Call it once before the tests. */
 int settings_num_clusters(void);
 /* Calls `claim` for each model on cluster `i`. */
 void settings_each(int i, void (*claim)(void));

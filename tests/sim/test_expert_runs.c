@@ -72,9 +72,9 @@ START_TEST(state_of_models_with_experts_agrees_with_megatrons_measurement)
 }
 END_TEST
 
-/* Measured: 57.80e9 at first, 60.11e9 when routing is less even. Transformer Engine's fused softmax
- * supports up to 16,384 keys and keeps only its output; the one of 2021, which our stacks assume,
- * supported 2,048. */
+/* Measured are 57.80e9 bytes at first, and 60.11e9 when routing is less even. Transformer Engine's
+ * fused softmax supports up to 16,384 keys and keeps only its output; the one of 2021, which our
+ * stacks assume, supported 2,048. */
 START_TEST(the_peak_with_latent_attention_and_experts_agrees_with_megatrons)
 {
     planned_load("dgx-h100", "megatron-core", states[0].model, states[0].num_gpus);
@@ -89,8 +89,9 @@ END_TEST
 
 /* --- recompute of everything ----------------------------------------------------------------- */
 
-/* DeepSeek-V3's shape with 14 layers on 64 H100, at 225.1 and 184.7 TFLOP/s (3.044 s): step time
- * and peak of allocated memory. The third run overlaps the experts' messages. */
+/* The runs have DeepSeek-V3's shape with 14 layers on 64 H100. They reached 225.1 and 184.7 TFLOP/s
+ * (3.044 s a step). Compared are the step time and the peak of allocated memory. The third run
+ * overlaps the experts' messages. */
 static const struct timed {
     const char *words;
     double measured_s, measured_bytes;

@@ -18,10 +18,11 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* A kind of collective, product or fused attention, and its number of runs. */
+/* One entry is a kind of collective, product or fused attention, and its number of runs. */
 enum { MAX_NUMBERS = 4, MAX_ROWS = 128, MAX_TEXT = 32 };
 struct row {
-    char what[MAX_TEXT]; /* kind and group; "product"; "attention" or its backward */
+    char what[MAX_TEXT]; /* the name is a collective's kind and group, "product", "attention" or
+                            "attention backward" */
     double numbers[MAX_NUMBERS];
     double count;
 };
@@ -77,13 +78,14 @@ static struct {
     struct layer_dims dims;
     struct holding held;
     int stage, microbatches;
-    bool keeps_apart; /* queries, keys and values are separate products, and so are a gate's halves
+    bool keeps_apart; /* in this trace queries, keys and values are separate products, and so are a
+                       * gate's halves
                        */
     struct table traced, ours;
-    double launches[2]; /* of our forward, and of our backward with its replays */
+    double launches[2]; /* those of our forward, and of our backward with its replays */
 } now;
 
-/* The model as if all of its blocks were of this kind, and a rank's part of it. */
+/* Makes the model as if all of its blocks were of this kind, and a rank's part of it. */
 static struct model kind_model(int kind)
 {
     return model_of_kind(&now.model, kind);
@@ -113,7 +115,8 @@ static double bytes_of(double values)
     return values * dtype_bytes(DTYPE_BF16);
 }
 
-static double stream_bytes(void) /* Bytes of the residual stream for all tokens of a microbatch. */
+/* Returns the bytes of the residual stream for all tokens of a microbatch. */
+static double stream_bytes(void)
 {
     return bytes_of(now.dims.tokens * now.dims.hidden);
 }
@@ -211,7 +214,7 @@ static void list_sharding(void)
             bool is_vocabulary = steps.at[s].index % 2 == 1;
             int kind = !is_end ? 0 : piece == 0 ? PIECE_EMBEDDING : PIECE_HEAD;
             if (is_end != is_vocabulary)
-                continue; /* the head's norm is in one unit with its matrix */
+                continue; /* the head's norm is in one FSDP unit with its matrix */
             gathers[kind] += steps.at[s].op == STEP_GATHER;
             reductions[kind] += steps.at[s].op == STEP_REDUCE;
         }
@@ -442,7 +445,7 @@ static void check_launches(const json_t *of)
 
 /* --- differences of memory ------------------------------------------------------------------- */
 
-/* Number of blocks of a kind that keep their activations, i.e. are not recomputed. */
+/* Returns the number of blocks of a kind that keep their activations, i.e. are not recomputed. */
 static double kept_layers(int kind)
 {
     bool is_of_later = kind == model_kind_of(&now.model, now.model.layers - 1);
@@ -500,15 +503,16 @@ static double rotary_dim(void)
     return now.model.kv_lora > 0 ? now.model.qk_rope_dim : now.dims.head_dim;
 }
 
-/* Cosines and sines of each layer, for queries and for keys (rope_utils.py). */
+/* Megatron's own layers keep cosines and sines of each layer, for queries and for keys
+ * (rope_utils.py). */
 static double rotary_tables_bytes(void)
 {
     bool has_tables = now.model.positions == POSITION_ROTARY && !fuses(FUSION_ROTARY);
     return has_tables ? now.held.layers * bytes_of(4.0 * now.model.seq * rotary_dim()) : 0;
 }
 
-/* The angles of all positions, in fp32, once (rotary_pos_embedding.py). Latent attention's kernels
- * have tables of their own, kept between steps. */
+/* Megatron keeps the angles of all positions in fp32 once (rotary_pos_embedding.py). Latent
+ * attention's kernels have tables of their own, kept between steps. */
 static double rotary_angles_bytes(void)
 {
     bool has_angles = now.model.positions == POSITION_ROTARY && now.model.kv_lora == 0;
@@ -564,8 +568,8 @@ static double error_of(double ours, double traced)
     return ours / traced - 1;
 }
 
-/* The error of predicted kept bytes. The loss keeps its softmax in fp32, which is as large as the
- * later gradient of the logits. */
+/* Computes the error of the predicted kept bytes. The loss keeps its softmax in fp32, which is as
+ * large as the later gradient of the logits. */
 static double kept_error(const struct stage_memory *memory, const json_t *of)
 {
     int heads = now.held.count[PIECE_HEAD] + now.held.count[PIECE_LATER_HEAD];
@@ -680,7 +684,8 @@ static double table_bytes(const struct stage_memory *memory)
            bytes_of((now.plan.tp + 2) * table) + 4 * now.pieces.at[0].parameters;
 }
 
-/* All memory of a rank except the workspaces of libraries, which a host does not have. */
+/* Returns all memory of a rank except the workspaces of libraries, which a host without a GPU does
+ * not have. */
 static double titan_bytes(void)
 {
     struct stage_memory whole = memory_of();

@@ -100,7 +100,7 @@ END_TEST
 
 /* --- simulated runs with random failures ------------------------------------------------ */
 
-/* A simulated run with random failures, independent of the formulas. */
+/* Simulates a run with random failures, independently of the formulas. */
 struct drawn {
     const struct renewal *of;
     double interval_s;
@@ -331,7 +331,7 @@ END_TEST
 enum { MOST_STAGES = 64 };
 static struct stage_memory stages[MOST_STAGES];
 
-/* 30 days of steps of 10 s. */
+/* The run has 30 days of steps of 10 s. */
 static struct run run_of(const char *layout)
 {
     planned_layout(layout);

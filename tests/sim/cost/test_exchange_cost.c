@@ -149,8 +149,8 @@ START_TEST(ring_gossip_crosses_nodes_at_the_ends_of_a_node)
 }
 END_TEST
 
-/* One-peer gossip on 16 ranks: at distance 1, 2 or 4, this number of a node's ranks send to another
- * node; at distance 8 all do. */
+/* In one-peer gossip on 16 ranks, a rank sends to the rank at distance 1, 2, 4 or 8. At distance 1,
+ * 2 or 4 as many of a node's ranks send to another node; at distance 8 all do. */
 START_TEST(one_peer_gossip_takes_the_mean_over_its_distances)
 {
     double sum_s =
@@ -179,8 +179,9 @@ START_TEST(a_single_server_receives_and_sends_all_ranks_messages)
 }
 END_TEST
 
-/* Of 8 nodes the busiest has 2 of 12 or of 16 servers, to each of which 56 ranks send a part. With
- * 7 servers a node receives 56 parts if it has one, and sends 56 if it has none. */
+/* Of 8 nodes the busiest has 2 of 12 or of 16 servers. 56 ranks of other nodes send a part to each
+ * server. With 7 servers, a node with a server receives 56 parts, and the node without one
+ * sends 56. */
 START_TEST(the_node_with_most_servers_limits_a_sharded_server)
 {
     static const struct {
@@ -447,8 +448,8 @@ END_TEST
 
 /* --- a period that adapts --------------------------------------------------------------------- */
 
-/* A run with stated tokens averages less often than its first H says, as H grows; a short run does
- * not. */
+/* H is the number of steps between two averages, and it grows during a run. So a run of many tokens
+ * averages less often than every first H steps; a short run does not. */
 START_TEST(an_adaptive_periods_step_is_the_mean_over_the_run)
 {
     struct model model = small_model();

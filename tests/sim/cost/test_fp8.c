@@ -164,8 +164,8 @@ START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 }
 END_TEST
 
-/* Gathered: the inputs of qkv and fc1, the same inputs again for their weight gradients, and the
- * output gradients of projection and fc2. Summed: two values in the forward and two in the
+/* Gathered are the inputs of qkv and fc1, the same inputs again for their weight gradients, and the
+ * output gradients of projection and fc2. Summed are two values in the forward and two in the
  * backward. */
 START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
 {
@@ -195,7 +195,8 @@ START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
 }
 END_TEST
 
-/* Values are quantised before they are gathered: a quarter of the rows on each of four ranks. */
+/* Values are quantised before they are gathered, so each of four ranks quantises a quarter of the
+ * rows. */
 START_TEST(shards_are_quantised_before_they_are_gathered)
 {
     struct model model = model_of("llama3-8b");
@@ -248,8 +249,9 @@ static struct system system_of(const char *cluster, const char *stack, int num_g
     return system;
 }
 
-/* 1e9 parameters on a Hopper: 2 bytes read, two copies written; with weights kept in fp8, one copy
- * read and one written; with ZeRO-3 twice for each of 8 microbatches. */
+/* Each of 1e9 parameters on a Hopper is read as 2 bytes and written as two copies. With weights
+ * kept in fp8, one copy is read and one written. With ZeRO-3 this happens twice for each of 8
+ * microbatches. */
 START_TEST(weights_are_quantised_once_a_step_or_after_each_gather)
 {
     struct system system = system_of("dgx-h100", "megatron-core", 8);
@@ -320,8 +322,8 @@ static double weights_bytes(const struct system *system, const struct model *mod
     return bytes;
 }
 
-/* A middle stage has only layers. By Megatron-LM's dist_optimizer.md the two copies exist in
- * addition to bf16 or replace it. */
+/* The plan's middle stage has only layers. By Megatron-LM's dist_optimizer.md the two fp8 copies of
+ * a weight exist in addition to its bf16 copy, or replace it. */
 START_TEST(fp8_weight_copies_add_to_bf16_or_replace_it)
 {
     struct system system = system_of("dgx-h100", "megatron-core", 32);
@@ -335,7 +337,7 @@ START_TEST(fp8_weight_copies_add_to_bf16_or_replace_it)
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 1, 1e-12);
     system.gpu.arch = ARCH_BLACKWELL;
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 0.5, 1e-12);
-    /* in addition to bf16's 2 bytes: two copies of half a byte and a 16th */
+    /* the two copies take half a byte and a 16th each, in addition to bf16's 2 bytes */
     struct plan fp4 = replica_of("tp8 pp4 mb1 dtype=nvfp4");
     system.gpu.peak_flops_per_s[DTYPE_FP4] = 1e15;
     system.profile.narrow[DTYPE_FP4].efficiency = 1;
@@ -344,8 +346,8 @@ START_TEST(fp8_weight_copies_add_to_bf16_or_replace_it)
 }
 END_TEST
 
-/* Megatron-Bridge's performance guide: 1.2 to 1.5 times as fast, slightly more if the host does not
- * delay launches. */
+/* Megatron-Bridge's performance guide reports steps that are 1.2 to 1.5 times as fast. The test
+ * allows slightly more if the host does not delay launches. */
 START_TEST(fp8_trains_a_large_model_1_2_to_1_5_times_as_fast)
 {
     static const char *const clusters[] = { "dgx-h100", "dgx-h200", "gb200-nvl72" };

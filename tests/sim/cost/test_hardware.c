@@ -112,7 +112,7 @@ START_TEST(every_profile_round_trips)
 }
 END_TEST
 
-/* No shipped profile has tables of kernels: those of a host do. */
+/* No shipped profile has tables of kernels. Profiles of a host have them. */
 START_TEST(tables_of_kernels_round_trip)
 {
     static const char *const tables[] = {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A broken file, and the expected error. */
+/* One case is a broken file and the error that is expected. */
 struct fault {
     const char *file, *where, *msg;
 };

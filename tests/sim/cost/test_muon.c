@@ -13,9 +13,9 @@ static void release(void)
 
 /* --- work ------------------------------------------------------------------------------------- */
 
-/* 4 a^2 b + 2 a^3 FLOPs per step for a matrix of a x b. An expert of DeepSeek-V3 has three matrices
- * of 2048 x 7168: 2.06 TFLOP; as stored by Megatron Core, 4096 x 7168 and 2048 x 7168: 3.78 TFLOP,
- * 56.1 PFLOP for 58 x 256. */
+/* A Newton-Schulz step on a matrix of a x b costs 4 a^2 b + 2 a^3 FLOPs. An expert of DeepSeek-V3
+ * has three matrices of 2048 x 7168, which cost 2.06 TFLOP. Megatron Core stores them as 4096 x
+ * 7168 and 2048 x 7168, which cost 3.78 TFLOP, or 56.1 PFLOP for the 256 experts of 58 layers. */
 START_TEST(newton_schulz_takes_five_steps_of_three_products)
 {
     ck_assert_double_eq(newton_schulz_flops(2, 3), 5 * (4 * 4 * 3 + 2 * 8));
@@ -43,8 +43,8 @@ START_TEST(newton_schulz_products_read_and_write_each_operand_once)
 }
 END_TEST
 
-/* Matrices are assigned to ranks, the largest first, each to the rank with the least work. 7 5 4 3
- * 1 over two ranks gives 10 and 10; the bound is 7 + 13 / 2.
+/* Matrices are assigned to ranks, the largest first, each to the rank with the least work. Matrices
+ * of 7, 5, 4, 3 and 1 on two ranks give 10 and 10; the bound is 7 + 13 / 2.
  */
 START_TEST(a_ranks_work_is_at_most_the_largest_matrix_plus_its_share_of_the_rest)
 {
@@ -60,8 +60,9 @@ END_TEST
 
 /* --- state ------------------------------------------------------------------------------------ */
 
-/* 12 layers of width 512, 8 experts of two products with 1024: Megatron-LM's
- * tests/functional_tests/test_cases/moe with EP 8 over 8 ranks, with and without Muon. */
+/* The model is that of Megatron-LM's tests/functional_tests/test_cases/moe with EP 8 on 8 ranks,
+ * with and without Muon. It has 12 layers of width 512 and 8 experts, each of two products of width
+ * 1024. */
 static void load_golden(const char *layout)
 {
     struct err err = { 0 };

@@ -42,11 +42,11 @@ static const struct {
     /* tp 8 fills a node, so a data group has one rank per node, with one of 8 NICs of 24 GB/s.
      */
     { "dgx-a100-80g", 128, 8, 16, 16, 2, 24 },
-    /* tp 2: 4 ranks of a data group are on one node and use 4 of its NICs. */
+    /* With tp 2, 4 ranks of a data group are on one node and use 4 of its NICs. */
     { "dgx-a100-80g", 128, 2, 16, 4, 0, 96 },
     /* A ring uses all 8 NICs, as NCCL's search finds for DGX A100. */
     { "dgx-a100-80g", 128, 1, 128, 16, 8, 192 },
-    /* Pods of 384 nodes, with a seventh of the bandwidth between pods. */
+    /* Pods have 384 nodes. Between pods there is a seventh of the bandwidth. */
     { "dgx-a100-80g-over7", 6144, 8, 384, 384, 0, 24 },
     /* A ring over both pods leaves each pod once, over 1 of the 384 NICs of a rail. */
     { "dgx-a100-80g-over7", 6144, 8, 768, 768, 0, 24 },
@@ -54,13 +54,14 @@ static const struct {
      * If neighbours were a whole pod apart, all NICs would send. */
     { "dgx-a100-80g-over7", 6144, 1536, 4, 4, 0, 24 / 3.5 },
     { "dgx-a100-80g-over7", 6144, 3072, 2, 2, 0, 24 / 7.0 },
-    /* Racks of 2 nodes and pods of 192 racks; collisions leave 0.8 of 48 GB/s. */
+    /* Racks have 2 nodes, and pods have 192 racks. Collisions of flows leave 0.8 of a NIC's 48
+       GB/s. */
     { "meta-grand-teton-700w", 6144, 8, 2, 2, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 8, 384, 384, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 3072, 2, 2, 0, 38.4 / 7.0 },
     /* 8 NICs of 48 GB/s, of which collisions in the network leave a factor of 0.8. */
     { "meta-grand-teton", 64, 1, 64, 8, 0, 307.2 },
-    /* 4 NICs of 12 GB/s for 8 GPUs: half a NIC per rank. */
+    /* Each of 8 ranks has half of one of 4 NICs of 12 GB/s. */
     { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
     { "p4d-a100-40g", 64, 1, 64, 8, 0, 48 },
     /* A NIC carries 48 GB/s. NVLink carries 7 of a ring's 8 hops in a node, and has only 16 x 10
@@ -69,8 +70,8 @@ static const struct {
     { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
     { "h800-8", 64, 8, 8, 8, 0, 48 },
     { "dgx-h100", 64, 1, 64, 8, 0, 384 },
-    /* A mesh: 7 links of 64 GB/s; each of four ranks has 3 links to the others, each of two ranks
-     * has one. */
+    /* In this mesh a GPU has 7 links of 64 GB/s, one to each other GPU. Each of four ranks uses 3
+       links, each of two ranks uses one. */
     { "mi300x-8", 64, 1, 8, 1, 0, 448 },
     { "mi300x-8", 64, 1, 4, 1, 0, 192 },
     { "mi300x-8", 64, 4, 2, 1, 0, 64 },
@@ -133,8 +134,8 @@ START_TEST(a_rack_on_one_switch_is_one_node_of_several_hosts)
 }
 END_TEST
 
-/* 256 = 4 x 64, 144 = 2 x 72, 96 = 2 x 48; 76 = 19 x 4 would use less than half of each rack, and
- * nodes of one host are not divided. */
+/* Groups are split over racks as 256 = 4 x 64, 144 = 2 x 72 and 96 = 2 x 48. 76 = 19 x 4 would use
+ * less than half of each rack, and nodes of one host are not divided. */
 START_TEST(a_job_uses_equally_many_gpus_of_each_rack)
 {
     machine_load("gb200-nvl72", 256);

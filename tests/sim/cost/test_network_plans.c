@@ -70,7 +70,7 @@ START_TEST(data_groups_include_context_ranks)
 }
 END_TEST
 
-/* order=dp-tp-cp: 8 data ranks fill a node; their context peers are 4 nodes away. */
+/* With order=dp-tp-cp, 8 data ranks fill a node. The peers of a context group are 4 nodes apart. */
 START_TEST(with_another_order_data_and_context_ranks_are_apart)
 {
     machine_load("dgx-h100", 64);
@@ -129,8 +129,8 @@ START_TEST(shard_groups_include_context_ranks_first)
 }
 END_TEST
 
-/* tp 3 on nodes of 8: ranks 0-2 are on one node, ranks 6-8 are not, and all groups wait for the
- * slowest. */
+/* With tp 3 on nodes of 8 GPUs, ranks 0-2 are on one node, and ranks 6-8 are not. All groups wait
+ * for the slowest. */
 START_TEST(a_group_that_any_node_boundary_divides_crosses_nodes)
 {
     machine_load("dgx-h100", 24);
@@ -160,8 +160,9 @@ START_TEST(one_stage_boundary_between_nodes_makes_messages_cross)
 }
 END_TEST
 
-/* 4 stages of 4 GPUs cross between 1 and 2, and from the last to the first. With stages of 6, some
- * rank crosses at each boundary; with whole nodes, all cross; inside one node, none. */
+/* With 4 stages of 4 GPUs, messages leave a node between stages 1 and 2, and from the last stage to
+ * the first. With stages of 6 GPUs, some rank's messages leave it at each boundary. With stages of
+ * whole nodes all messages leave the node, and with all stages in one node none does. */
 START_TEST(a_stage_boundary_crosses_nodes_at_the_end_of_a_node)
 {
     machine_load("dgx-h100", 16);
@@ -239,7 +240,8 @@ START_TEST(a_group_that_any_block_boundary_divides_is_oversubscribed)
 }
 END_TEST
 
-/* Nodes of one GPU in blocks of 16: of the groups of 3, the sixth is on nodes 15 to 17. */
+/* Nodes have one GPU, and blocks have 16 nodes. The sixth group of 3 is on nodes 15 to 17, so it
+ * crosses a block. */
 START_TEST(one_rank_in_another_block_makes_a_group_cross_blocks)
 {
     machine_load("dgx-a100-80g-over7", 192);
@@ -254,8 +256,8 @@ START_TEST(one_rank_in_another_block_makes_a_group_cross_blocks)
 }
 END_TEST
 
-/* tp 3 on nodes of 8: ranks 6 and 7 are on one node, rank 8 on the next with a NIC of 48 GB/s. tp
- * 12: 8 and 4 ranks, or 4 and 8. */
+/* With tp 3 on nodes of 8 GPUs, ranks 6 and 7 are on one node, and rank 8 is on the next, whose NIC
+ * has 48 GB/s. With tp 12 a group has 8 ranks on one node and 4 on the next, or 4 and 8. */
 START_TEST(the_node_with_the_fewest_ranks_limits_the_rings)
 {
     machine_load("dgx-h100", 24);

@@ -74,7 +74,7 @@ static const struct list_cost *list(const struct pieces *pieces, int i)
     return lists[i];
 }
 
-/* tp 2, 4 and 8, with and without sequence parallelism. */
+/* The plans have tp 2, 4 and 8, with and without sequence parallelism. */
 enum { NUM_SPLITS = 6 };
 static struct plan split(int i, bool overlap)
 {
@@ -145,7 +145,7 @@ START_TEST(overlapped_time_lies_between_the_longer_and_the_sum)
 }
 END_TEST
 
-/* Slowdowns so large that running in sequence would be faster. */
+/* The slowdowns are so large that running in sequence would be faster. */
 START_TEST(overlap_exceeds_the_sum_at_most_by_the_slowdown)
 {
     load(_i);
@@ -296,7 +296,7 @@ START_TEST(sequence_parallelism_keeps_less_and_splits_the_checkpoint)
 END_TEST
 
 /* The stack's setting holds unless the layout has a word for it. */
-/* Products of a few rows fill fewer tiles, and weights are read by each. */
+/* Products of a few rows fill fewer tiles, and each of them reads the weights. */
 START_TEST(logits_in_row_blocks_take_one_more_product_and_less_memory)
 {
     load(_i);

@@ -61,7 +61,7 @@ static bool make_plan(struct random *rng, const struct system *system, const str
            system_check(system, plan, &err);
 }
 
-/* The step time computed only from the scores of stages. */
+/* Computes the step time only from the scores of stages. */
 struct assembled {
     double step_s, peak_memory_bytes;
 };
@@ -142,7 +142,7 @@ START_TEST(a_plans_time_equals_that_of_its_stage_scores_bit_for_bit)
 }
 END_TEST
 
-/* All times of a plan in one list. */
+/* Writes all times of a plan into one list. */
 enum { MOST_TIMES = 128 };
 struct times {
     double at[MOST_TIMES];

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Exact values of the largest of n standard normals: 0.5642 (2), 1.4236 (8), 3.2414 (1000). Blom's
- * approximation is known to stay within about 0.02 of them. */
+/* The largest of n standard normal values is 0.5642 (n = 2), 1.4236 (n = 8) or 3.2414 (n = 1000) on
+ * average. Blom's approximation is known to stay within about 0.02 of them. */
 START_TEST(the_expected_maximum_agrees_with_exact_values)
 {
     ck_assert_double_eq_tol(expected_maximum(2), 0.5642, 0.03);

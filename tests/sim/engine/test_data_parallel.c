@@ -20,8 +20,8 @@ START_TEST(a_short_transfer_slows_compute_while_it_lasts)
 }
 END_TEST
 
-/* 10 s of compute take 12.5 s, in which 12.5 / 2 s of the 8 s of transfer are done; 1.75 s
- * remain. */
+/* With the transfer beside it, 10 s of compute take 12.5 s. In that time 12.5 / 2 s of the 8 s of
+ * transfer are done, so 1.75 s remain. */
 START_TEST(a_long_transfer_continues_after_compute)
 {
     ck_assert_double_eq_tol(overlapped_s(&slow, 10, 8), 14.25, 1e-12);
@@ -103,8 +103,8 @@ static double lane_exposed_s(const struct profile *profile, const double (*bucke
     return bucket_lane_exposed_s(&lane);
 }
 
-/* Compute of 4, 2 and 2 s, buckets of 1, 3 and 2 s. Without slowdown they are sent from 4 to 5, 6
- * to 9 and 9 to 11 s, 3 s after compute. */
+/* Compute takes 4, 2 and 2 s, and the buckets take 1, 3 and 2 s. Without slowdown the buckets are
+ * sent from 4 to 5, 6 to 9 and 9 to 11 s, so the last ends 3 s after compute. */
 START_TEST(a_bucket_waits_for_its_gradients_and_the_previous_bucket)
 {
     static const struct profile even = { .overlap_compute_slowdown = 1,
@@ -186,7 +186,7 @@ START_TEST(replicated_shards_are_all_reduced_with_their_copies)
 }
 END_TEST
 
-/* A stack that keeps gradients in bf16 sums them so, unless the layout names another type. */
+/* A stack that keeps gradients in bf16 sums them in bf16, unless the layout names another type. */
 START_TEST(gradients_kept_in_bf16_are_summed_in_bf16)
 {
     struct stack stack = { .memory.main_gradients = MAIN_GRADIENTS_OWN };
@@ -235,9 +235,9 @@ START_TEST(weights_are_gathered_once_per_time_they_are_freed)
 }
 END_TEST
 
-/* A bf16 parameter is read and written after its gather: 4 bytes. A gradient of 2 bytes becomes one
- * of 4: 6 bytes. There is no copy if no weight is gathered or if all weights are one flat
- * tensor. */
+/* A bf16 parameter is read and written after its gather, which moves 4 bytes. A gradient of 2 bytes
+ * becomes one of 4, which moves 6 bytes. There is no copy if no weight is gathered or if all
+ * weights are one flat tensor. */
 START_TEST(parameters_that_are_sharded_one_by_one_are_copied)
 {
     struct system system = { .gpu = { .memory_bytes_per_s = 1e12 },

@@ -88,8 +88,8 @@ static double time_split(const struct split *u, double *longest_s)
     return time_s;
 }
 
-/* The time is m(f + b + w) + (p - 1)(f + b - w). With all passes 1, p = 8 and m = 64 give 192 + 7
- * (1F1B: 213); p = 4 and m = 12 give 36 + 3. */
+/* The time is m(f + b + w) + (p - 1)(f + b - w). If all passes take 1 s, p = 8 and m = 64 give 192
+ * + 7 s, for which 1F1B takes 213 s; p = 4 and m = 12 give 36 + 3 s. */
 START_TEST(zb_h1_has_a_third_of_the_bubble_of_1f1b)
 {
     double longest_s;
@@ -102,8 +102,8 @@ START_TEST(zb_h1_has_a_third_of_the_bubble_of_1f1b)
 }
 END_TEST
 
-/* Exact while weight gradients take no longer than the other passes; for at least p
- * microbatches. */
+/* The closed form is exact for at least p microbatches, while weight gradients take no longer than
+ * the other passes. */
 START_TEST(zb_h1_equals_its_closed_form)
 {
     srand(29);
@@ -212,8 +212,8 @@ START_TEST(zb_h2_has_no_bubble_on_any_stage)
 }
 END_TEST
 
-/* A lag of c per transfer lengthens a 1F1B step by c [2m(p-1)/p + 2(p-2)]: 1.6 s for p 4, m 8 and c
- * 0.1; 124 c for p 8 and m 64. */
+/* A lag of c per transfer lengthens a 1F1B step by c [2m(p-1)/p + 2(p-2)]. This is 1.6 s for p = 4,
+ * m = 8 and c = 0.1 s, and 124 c for p = 8 and m = 64. */
 START_TEST(a_message_lag_lengthens_1f1b_by_the_closed_form)
 {
     struct uniform u = { "1f1b", 4, 8, 1, 1, 2, 0.1 };
@@ -223,8 +223,8 @@ START_TEST(a_message_lag_lengthens_1f1b_by_the_closed_form)
 }
 END_TEST
 
-/* Interleaving hides the lag in steady state, so the step is 2c(pv - 1) longer for every m: 62 c
- * for p 8 and v 4. */
+/* Interleaving hides the lag in steady state, so the step is 2c(pv - 1) longer for every m. This is
+ * 62 c for p = 8 and v = 4. */
 START_TEST(interleaving_exposes_a_lag_only_at_start_and_end)
 {
     for (int m = 16; m <= 64; m += 16) {
@@ -234,7 +234,8 @@ START_TEST(interleaving_exposes_a_lag_only_at_start_and_end)
 }
 END_TEST
 
-/* One random shape with random durations: heavy first or last chunks, equal ones, or all different.
+/* Draws a random shape with random durations. The first or last chunks are the longest, or all are
+ * equal, or all differ.
  */
 static void check_random_jump(const char *name, int v)
 {

@@ -129,7 +129,7 @@ START_TEST(a_prediction_does_not_depend_on_those_before_it)
 }
 END_TEST
 
-/* The plans on `times` as many data ranks. */
+/* Gives each plan `times` as many data ranks. */
 static void check_turned(struct evaluator *used, const struct system *system, int times)
 {
     evaluator_turn_to(used, system);
@@ -272,7 +272,7 @@ START_TEST(the_bubble_is_p_minus_1_microbatches)
 }
 END_TEST
 
-/* 256 sequences over 8 data ranks, 2 at a time. */
+/* Each of 8 data ranks computes its share of 256 sequences, 2 at a time. */
 START_TEST(a_replicas_batch_is_divided_into_microbatches)
 {
     struct evaluator *evaluator;
@@ -316,8 +316,8 @@ START_TEST(the_stage_with_most_layers_is_busiest)
 }
 END_TEST
 
-/* Two stages of tp 4 in a node, 32 microbatches of 2 sequences; the last stage has the head. Each
- * microbatch sends one message in each direction, with two bytes per value. */
+/* Two stages of tp 4 fill a node and compute 32 microbatches of 2 sequences. The last stage has the
+ * head. Each microbatch sends one message in each direction, with two bytes per value. */
 static double messages_s(const char *stack, const char *layout, double *expected_alone_s)
 {
     struct evaluator *evaluator;
@@ -452,7 +452,8 @@ static void check_finite(const struct prediction *p)
         ck_assert_double_finite(time_part_s(&p->time, i));
 }
 
-/* 12 x 65536 x 1048576^2 = 8.6e17 parameters and the embeddings, on a million GPUs. */
+/* The model has 12 x 65536 x 1048576^2 = 8.6e17 parameters, besides the embeddings. It runs on a
+ * million GPUs. */
 START_TEST(a_quintillion_parameters_on_a_million_gpus_are_finite)
 {
     struct evaluator *evaluator;

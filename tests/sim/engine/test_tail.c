@@ -48,8 +48,8 @@ static void check_near(double got_s, double expected_s)
 
 /* Host time of launching the update of each tensor. A block of GPT-3 has twelve tensors: weight and
  * bias of four products and of two norms. The first stage also holds the tables of tokens and
- * positions; the last stage holds the two tensors of the final norm and, with several stages, its
- * copy of the token table. */
+ * positions. The last stage holds the two tensors of the final norm and, if there are several
+ * stages, its copy of the token table. */
 static double walk_s(int stage)
 {
     const struct stack_host *host = &planned.system.stack.host;

@@ -95,7 +95,7 @@ END_TEST
 
 static const struct convergence *const both[] = { &shuffled, &apart };
 
-/* The exponent of a power law, from values at x and `times` x. */
+/* Computes the exponent of a power law from its values at x and `times` x. */
 static double exponent(double low, double high, double times)
 {
     return log(high / low) / log(times);
@@ -170,7 +170,8 @@ START_TEST(denser_graphs_and_fewer_ranks_have_shorter_transients)
 }
 END_TEST
 
-/* Between shuffled data and others the disagreement is the mean of theirs. */
+/* The disagreement of data that is half shuffled is the mean of those of shuffled and of unshuffled
+ * data. */
 START_TEST(heterogeneity_interpolates_between_the_two_orders)
 {
     const struct convergence half = { 1, 1, 0.5 };

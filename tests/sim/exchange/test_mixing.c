@@ -43,7 +43,7 @@ static struct matrix transposed(const struct matrix *a)
     return t;
 }
 
-/* The second singular value computed in another way: the spectral norm of V = W - 11'/n by repeated
+/* Computes the second singular value in another way: the spectral norm of V = W - 11'/n by repeated
  * squaring of V'V. The trace of (V'V)^(2^k) is the sum of the singular values to the power
  * 2^(k+1). */
 static double second_singular(struct matrix w)

@@ -1,4 +1,4 @@
-/* Microbatches in flight, and the memory that they keep. */
+/* Tests the number of microbatches in flight, and the memory that they keep. */
 #include "tests/testing.h"
 
 #include "tests/sim/planned.h"
@@ -171,8 +171,8 @@ static void weigh_chunks(int stage, double *whole_bytes, double *waiting_bytes)
     }
 }
 
-/* The maximum of bytes that a stage's list holds. A microbatch of a local chunk holds weight[] from
- * its forward to its input gradients, then waiting[] until its weight gradients. */
+/* Computes the maximum of bytes that a stage's list holds. A microbatch of a local chunk holds
+ * weight[] from its forward to its input gradients, then waiting[] until its weight gradients. */
 static double most_held_bytes(const struct generator *generator, const struct schedule_shape *shape,
                               int stage, const double *weight, const double *waiting)
 {

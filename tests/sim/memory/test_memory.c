@@ -22,7 +22,7 @@ START_TEST(a_single_gpu_needs_no_network_buffers)
 }
 END_TEST
 
-/* Megatron-LM's golden values of A100 and GB200: 29,360,128 bytes. */
+/* Megatron-LM's golden values of GB200 exceed those of A100 by 29,360,128 bytes. */
 START_TEST(workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -33,8 +33,8 @@ START_TEST(workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere)
 }
 END_TEST
 
-/* Bytes per parameter over 8 ranks, for ZeRO 0 to 3: 2 + 4 + 12, 2 + 4 + 12/8, 2 + (4 + 12)/8, (2 +
- * 4 + 12)/8. */
+/* On 8 ranks ZeRO 0 to 3 keep 2 + 4 + 12, 2 + 4 + 12/8, 2 + (4 + 12)/8 and (2 + 4 + 12)/8 bytes per
+ * parameter: weight, gradient and optimizer state. */
 START_TEST(zero_shards_optimizer_then_gradients_then_weights)
 {
     static const char *const layouts[] = { "mb1", "zero1", "zero2", "zero3" };

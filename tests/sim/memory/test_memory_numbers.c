@@ -4,8 +4,8 @@
 
 /* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 ----------------------- */
 
-/* The 7B model of Megatron's test: 8 groups of keys and values, untied, dropout 0.1, vocabulary
- * 131072 + 1. */
+/* The model is the 7B model of Megatron's functional test. It has 8 groups of keys and values, an
+ * untied head, dropout 0.1 and a vocabulary of 131072 + 1. */
 static void load_megatron_7b(double batch)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-6.7b", 8);
@@ -47,8 +47,8 @@ START_TEST(a_tensor_rank_of_megatron_7b_has_1713299456_parameters)
 }
 END_TEST
 
-/* Bytes that Adam's moments take, which Megatron allocates at the first update: 8 a parameter over
- * 2 data ranks. Measured: 6,854,303,744 and 7,788,662,784. */
+/* Adam's moments take 8 bytes per parameter, divided by 2 data ranks. Megatron allocates them at
+ * the first update. Its test measured 6,854,303,744 and 7,788,662,784 bytes. */
 START_TEST(adam_moments_of_megatron_7b_equal_the_measured)
 {
     load_megatron_7b(8);
@@ -177,7 +177,8 @@ static const struct figure_7 figure_7[] = {
 };
 enum { NUM_FIGURE_7 = LENGTH(figure_7) };
 
-/* Memory of a layer on 8 tensor ranks, relative to none of the three techniques. */
+/* Returns the memory of a layer on 8 tensor ranks, as a fraction of its memory without the three
+ * techniques. */
 START_TEST(saved_activations_agree_with_korthikanti_figure_7)
 {
     const struct figure_7 *row = &figure_7[_i];

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* A link that reaches 0.88 of 50 GB/s, and host memory of 40 GB/s per GPU. */
+/* The link reaches 0.88 of 50 GB/s, and the host's memory has 40 GB/s per GPU. */
 static const struct system machine = { .gpu = { .pcie_bytes_per_s = 50e9 },
                                        .cluster = { .host_bytes_per_s = 40e9 },
                                        .profile = { .host_copy_efficiency = 0.88 } };
@@ -17,8 +17,8 @@ START_TEST(a_copy_takes_its_bytes_over_the_link)
 }
 END_TEST
 
-/* 1e9 parameters over 8 ranks: 4 bytes per parameter are copied down and 2 up at 44 GB/s; the
- * update moves 4 + 24 + 2 at 40 GB/s. */
+/* Each of 8 ranks updates an eighth of 1e9 parameters. Per parameter 4 bytes are copied to the host
+ * and 2 back at 44 GB/s, and the update moves 4 + 24 + 2 bytes at 40 GB/s. */
 START_TEST(an_offloaded_update_takes_copies_and_host_memory_traffic)
 {
     struct plan plan = plan_default();
