@@ -90,7 +90,7 @@ static void side_close(struct side *side)
     device_host.close(side->device);
 }
 
-/* Seconds of `count` equal calls. */
+/* Measures the seconds of `count` equal calls. */
 static double run_calls(const struct side *side, struct comm_call call, int count)
 {
     struct err err = { 0 };
@@ -123,7 +123,7 @@ static double all_reduce_s(const struct side *side, size_t bytes)
     return best_s;
 }
 
-/* Half the time of a round trip. */
+/* Measures half the time of a round trip. */
 static double message_s(const struct side *side, size_t bytes)
 {
     double best_s = HUGE_VAL;
@@ -220,7 +220,7 @@ static void be_process(const struct team *team, int rank)
     side_close(&side);
 }
 
-/* Call it before this process has threads. */
+/* Must be called before this process starts threads. */
 static void bench_processes(int size, void *(*run)(void *side))
 {
     struct err err = { 0 };

@@ -27,7 +27,7 @@ static const char *const words[] = {
 
 enum { NUM_WORDS = LENGTH(words) };
 
-/* Shared by the threads. */
+/* The threads share these data. */
 struct trial {
     const char *word;
     const struct logistic *problem;
@@ -120,8 +120,8 @@ static void show_steps(const struct descent_fit *fit, const struct trial *trial,
         printf("    > %d\n", STEPS);
 }
 
-/* Fits the constants on the first steps of the trials that `of` lists, and compares. Without noise,
- * all differences are caused by the ranks' data. */
+/* Fits the constants on the first steps of the trials that `of` lists, and compares predicted with
+ * measured numbers of steps. Without noise, all differences are caused by the ranks' data. */
 static bool judge(const struct trial *trials, const int *of, int count, double heterogeneity,
                   double gap)
 {
@@ -164,9 +164,9 @@ static bool run_all(struct trial *trials, const struct logistic *problem, int ba
 
 /* --- loss against time ------------------------------------------------------------------- */
 
-/* Predicted step time on eight nodes with 1 Gb/s each, where the 25.5 M gradients of ResNet-50 take
- * 0.1 s to compute. Each node has eight tensor ranks, which exchange an eighth each, so all bytes
- * between data ranks leave the node. */
+/* Predicts the step time on eight nodes with 1 Gb/s each, where the 25.5 M gradients of ResNet-50
+ * take 0.1 s to compute. Each node has eight tensor ranks, which exchange an eighth each, so all
+ * bytes between data ranks leave the node. */
 static double step_s(const char *word)
 {
     struct err err = { 0 };

@@ -27,7 +27,7 @@ static void fail(const struct err *err)
 
 /* --- predictions -------------------------------------------------------------------------- */
 
-/* A number of nodes, and the bandwidth out of each node. */
+/* One case is a number of nodes, and the bandwidth out of each node. */
 struct place {
     int nodes;
     double network_bytes_per_s;

@@ -153,7 +153,7 @@ static const double attention_flops = 4.0 * TOKENS * SEQ * HIDDEN / 2;
 static const double hidden_bytes = 4.0 * TOKENS * HIDDEN, ffn_bytes = 4.0 * TOKENS * FFN;
 static const double score_bytes = 4.0 * TOKENS * SEQ * HEADS, logit_bytes = 4.0 * 256 * VOCAB;
 
-/* Amount of work of one run, and its unit: "FLOP" or "B". */
+/* Returns the amount of work of one run, and its unit: "FLOP" or "B". */
 struct row {
     const char *name, *unit;
     void (*run)(void);

@@ -1,7 +1,6 @@
 /* The closed loop: calibrates this machine, then runs plans that were not used for calibration, in
  * two processes of one core each, and compares step time and memory with the prediction.
- *
- *     bench_loop [CLUSTER.json] with a file it does not calibrate */
+ *     bench_loop [CLUSTER.json]      given a file, it does not calibrate */
 #include "base/core_share.h"
 #include "base/length.h"
 #include "base/statistics.h"
@@ -137,8 +136,8 @@ static void show_errors(const char *what, double *errors, int count)
            100 * errors[count - 1], count);
 }
 
-/* Whether other programs used the cores. Such a step cannot match its prediction and is reported as
- * disturbed. */
+/* Whether other programs used the cores during a step. Such a step cannot match its prediction and
+ * is reported as disturbed. */
 static bool is_disturbed(const struct outcome *o)
 {
     return o->core_share >= 0 && o->core_share < quiet_core_share;
@@ -156,8 +155,8 @@ static int show_covered(const struct outcome *all, int count)
     return disturbed;
 }
 
-/* Of the pairs of one shape with clearly different times, shows how many are ordered correctly
- * minus how many are not. */
+/* Compares pairs of plans of one shape with clearly different times. Shows the share that is
+ * predicted in the right order minus the share in the wrong order. */
 static void show_order(const struct outcome *all, int count)
 {
     int pairs = 0, sum = 0;

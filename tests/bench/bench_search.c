@@ -70,7 +70,7 @@ static double peak_mib(void)
 
 enum { REPEATS = 7 };
 
-/* The shortest time of a few searches. */
+/* Returns the shortest time of a few searches. */
 static double search_s(const struct search_request *request, struct search_result *result)
 {
     double best_s = HUGE_VAL;

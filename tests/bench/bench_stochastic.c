@@ -1,6 +1,7 @@
-/* Regret of the random search methods against the number of scores and against wall time, from many
- * seeds, in Markdown. The first case is also drawn as search-methods.svg next to this program.
- * Branch and bound and exhaustive search, which prove the optimum (regret 0), are shown too. */
+/* Measures the regret of the random search methods (time of the best plan found / that of the
+ * optimum - 1) against the number of scored plans and against wall time, from many seeds. Prints
+ * Markdown. The first case is also drawn as search-methods.svg next to this program. Branch and
+ * bound and exhaustive search, which prove the optimum (regret 0), are shown too. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "search/search.h"

@@ -40,7 +40,7 @@ static bool run_steps(void *job, const struct exchange_world *world)
     return ok;
 }
 
-/* Seconds of a step. */
+/* Measures the seconds of a step. */
 static double measured_s(const char *word)
 {
     double start_s = clock_now_s();
@@ -49,7 +49,7 @@ static double measured_s(const char *word)
     return (clock_now_s() - start_s) / STEPS;
 }
 
-/* The predicted time of a step. The mean delay is latest_s / 2, and the standard deviation of a
+/* Predicts the time of a step. The mean delay is latest_s / 2, and the standard deviation of a
  * uniform distribution is its width / sqrt(12). */
 static double expected_s(const char *word)
 {

@@ -1,6 +1,7 @@
-/* Measures how random strategies depend on their settings, on GPT 145B on 1,536 H100, a case that
- * bench_stochastic does not report. Every strategy gets the same number of settings; tuning_default
- * has the settings with the least mean regret. Prints Markdown. */
+/* Measures how random strategies depend on their settings. The case is GPT 145B on 1,536 H100,
+ * which bench_stochastic does not report. Regret is the time of the best plan found / that of the
+ * optimum - 1. The same number of settings is tried for every strategy; tuning_default has the
+ * settings with the least mean regret. Prints Markdown. */
 #include "base/parallel.h"
 #include "search/search.h"
 #include "tests/calibration/regret.h"

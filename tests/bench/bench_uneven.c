@@ -46,7 +46,7 @@ static double step_s(const struct search_result *result)
     return result->num_top > 0 ? result->top[0].prediction.step_s : HUGE_VAL;
 }
 
-/* Whether the uneven answer is proved and no slower. */
+/* Whether the uneven answer is proved and no slower than the best even plan. */
 static bool run_case(struct search_request request, int i)
 {
     struct search_result even, uneven;

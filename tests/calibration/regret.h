@@ -19,15 +19,15 @@ struct regret_case {
     double optimum_s;
 };
 
-/* In the arena. */
+/* Memory of the result is in the arena. */
 struct regret_run regret_of(const struct regret_case *of, const struct strategy *strategy,
                             const struct tuning *tuning, bool is_masked, int budget, uint64_t seed,
                             uint64_t stream, struct arena *arena);
-/* The regret of a method that alternates between two runs, beginning with the first. */
+/* Computes the regret of a method that alternates between two runs, beginning with the first. */
 struct regret_run regret_of_both(const struct regret_run *a, const struct regret_run *b,
                                  struct arena *arena);
 
-/* The number of scores until the regret is at most `within`; HUGE_VAL if it never is. */
+/* Returns the number of scores until the regret is at most `within`, or HUGE_VAL if it never is. */
 double regret_scores_to(const struct regret_run *run, double within);
 double regret_at_time(const struct regret_run *run, double core_s);
 

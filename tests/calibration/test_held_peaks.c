@@ -9,9 +9,10 @@
 
 static const struct peak_variances variances = { 0.0016, 0.0036 };
 
-/* With one bound b, S + e is normal and truncated at b. With D^2 the sum of the variances, z = b /
- * D and l = phi(z) / Phi(z), S has the mean -between / D x l and the variance between - between^2 /
- * D^2 x l (z + l). */
+/* S is the shift of a stack and e the error of a plan, both normal with mean 0. Of a run it is
+ * known that S + e is at most b. With one such bound, S + e is normal and truncated at b. With D^2
+ * the sum of the variances, z = b / D and l = phi(z) / Phi(z), S has the mean -between / D x l and
+ * the variance between - between^2 / D^2 x l (z + l). */
 START_TEST(one_bound_has_a_closed_form)
 {
     double all = variances.between + variances.within, deviation = sqrt(all);
@@ -61,8 +62,8 @@ START_TEST(only_the_tightest_bound_of_a_model_on_a_gpu_counts)
 }
 END_TEST
 
-/* Stacks' shifts of +-0.1 and plans' errors of +-0.02 around them: with many rows of each stack the
- * variances are those of the shifts and of the errors. */
+/* Shifts of stacks are +-0.1, and errors of plans around them are +-0.02. With many rows of each
+ * stack the variances found are those of the shifts and of the errors. */
 START_TEST(variances_are_those_of_stacks_and_of_plans)
 {
     enum { STACKS = 6, ROWS = 100 };

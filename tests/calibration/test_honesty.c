@@ -71,7 +71,7 @@ START_TEST(no_stacks_interval_is_more_than_1_25_times_too_narrow)
 }
 END_TEST
 
-/* The lower limits are those that hold now; the goals are 0.85 and 0.9. */
+/* The test's lower limits are those that hold now. The goals are 0.85 and 0.9. */
 START_TEST(plans_on_one_node_are_ranked_nearly_as_measured)
 {
     struct preferences all = runs_prefer(cases, predictions, &scores, &arena);
@@ -122,8 +122,8 @@ static const struct run_row *with_microbatches(const struct run_row *of, double 
     return NULL;
 }
 
-/* Measured runs never repeat to the microsecond, so these times must be rounded sums
- * (measured/README.md). */
+/* Measured runs never repeat to the microsecond. The times of vTrain's file do, so they must be
+ * rounded sums (measured/README.md). */
 START_TEST(vtrain_times_are_linear_in_the_number_of_microbatches)
 {
     int lines = 0;
@@ -295,7 +295,7 @@ START_TEST(on_an_unmeasured_profile_the_wider_interval_is_used)
 }
 END_TEST
 
-/* A profile as after a calibration whose held-out steps had an error of 30 %. */
+/* The profile is like one after a calibration whose held-out steps had an error of 30 %. */
 START_TEST(a_disturbed_profiles_interval_is_at_least_its_held_out_error)
 {
     struct system system = made_system(true, 0.3, 0.1);

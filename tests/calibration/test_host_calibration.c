@@ -326,16 +326,17 @@ START_TEST(held_out_steps_are_compared_with_the_file)
 }
 END_TEST
 
-/* Held-out steps that took `times` their predicted time, on ranks that got only a fraction of their
- * cores. */
+/* Makes held-out steps that took `times` their predicted time, on ranks that got only a fraction of
+ * their cores. */
 static const struct {
     double core_share, times;
     bool is_marked;
 } checks[] = {
     { 1, 1, false },      { 0.97, 1.01, false },
-    { 1, 1 / 3.0, true }, /* outside the profile's interval */
-    { 0.15, 6.85, true }, /* 3.15 s instead of 0.46 s */
-    { 0.5, 1, true },     /* right by chance: others had half of the cores */
+    { 1, 1 / 3.0, true }, /* the measured time is outside the profile's interval */
+    { 0.15, 6.85, true }, /* the step took 3.15 s instead of 0.46 s */
+    { 0.5, 1, true }, /* this time is right by chance, because other programs had half of the cores
+                       */
 };
 
 START_TEST(a_files_interval_is_at_least_its_held_out_error)
@@ -458,7 +459,8 @@ START_TEST(a_models_shapes_are_those_of_its_tensor_ranks)
     int before = shapes.count;
     ck_assert(model_load("tiny", &model, &err));
     host_shapes_add(&shapes, &model, 2, &arena);
-    ck_assert_int_eq(shapes.count, before + 6); /* 1 and 2 ranks, microbatches of 1, 2 and 4 */
+    /* the shapes are for 1 and 2 ranks and for microbatches of 1, 2 and 4 */
+    ck_assert_int_eq(shapes.count, before + 6);
     const struct model *last = &shapes.at[shapes.count - 1].model;
     ck_assert_int_eq(last->heads, model.heads / 2);
     ck_assert_int_eq(last->ffn, model.ffn / 2);

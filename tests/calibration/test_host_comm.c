@@ -1,5 +1,5 @@
-/* Timing of messages and collectives. Only those ranks' clocks are used that know that all data
- * have arrived. Clocks are fake: rank i measures times_s[i] seconds. */
+/* Tests the timing of messages and collectives. Only the clocks of ranks that know that all data
+ * have arrived are used. Clocks are fake: rank i measures times_s[i] seconds. */
 #include "calibration/measure/host_comm.h"
 #include "tests/exec/rank_job.h"
 #include "tests/testing.h"
@@ -18,7 +18,7 @@ static void note_made_up(struct stream *stream, double *at_s, double *own_s)
 }
 
 struct timing {
-    int kind, num_ranks; /* arguments of host_curve_measure */
+    int kind, num_ranks; /* the arguments of host_curve_measure */
     double expected_s;
 };
 

@@ -36,7 +36,7 @@ static void make(struct plain *p, int num_parameters, int num_residuals,
     };
 }
 
-/* y = 3 + 2 t at t = 0, 1, 2, 3, plus `noise`. */
+/* The rows are y = 3 + 2 t at t = 0, 1, 2, 3, plus `noise`. */
 static void line(void *context, const double *x, double *out)
 {
     const double *noise = context;
@@ -111,7 +111,8 @@ START_TEST(a_start_outside_a_bound_is_moved_to_the_bound)
 }
 END_TEST
 
-/* 5 residuals of weight 1 with mean 1.2, and a prior of 0 with p^2 = 5, so the result is 0.6. */
+/* There are 5 residuals of weight 1 with mean 1.2, and a prior of 0 with weight p^2 = 5. So the
+ * result is 0.6. */
 START_TEST(a_prior_acts_by_its_weight)
 {
     struct plain p;
@@ -169,9 +170,10 @@ START_TEST(a_parameter_without_effect_keeps_its_start)
 }
 END_TEST
 
-/* A line through 4 points: J^T J = [[4, 6], [6, 14]], its inverse [[0.7, -0.3], [-0.3, 0.2]], times
- * the mean square of the residuals. Noise of +-0.1 that is orthogonal to both columns changes
- * neither parameter and has the mean square 0.01. */
+/* The covariance is the inverse of J^T J, times the mean square of the residuals. For a line
+ * through 4 points J^T J is [[4, 6], [6, 14]], and its inverse is [[0.7, -0.3], [-0.3, 0.2]]. Noise
+ * of +-0.1 that is orthogonal to both columns changes neither parameter and has the mean square
+ * 0.01. */
 START_TEST(the_covariance_equals_the_textbook_formula)
 {
     double noise[4] = { 0.1 / sqrt(5), -0.3 / sqrt(5), 0.3 / sqrt(5), -0.1 / sqrt(5) };

@@ -35,7 +35,8 @@ START_TEST(a_pattern_matches_anywhere_and_in_any_case)
 }
 END_TEST
 
-/* Words of measured rows; "" for cluster: skipped. */
+/* One case has the words of a measured row and the cluster that they select; "" means that the row
+ * is skipped. */
 static const struct {
     struct match_row row;
     const char *cluster, *stack;

@@ -1,5 +1,5 @@
-/* A calibration on a fake machine with other programs: whether it waits for a quiet machine, and
- * which times it keeps. */
+/* Tests a calibration on a fake machine with other programs: whether it waits for a quiet machine,
+ * and which times it keeps. */
 #include "calibration/measure/quiet.h"
 
 #include "base/core_share.h"
@@ -10,7 +10,8 @@
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-/* A machine that is busy until a given time. Each query of its clock takes a tenth of a second. */
+/* The fake machine is busy until a given time. Each query of its clock takes a tenth of a second.
+ */
 struct fake_machine {
     double now_s, quiet_from_s, busy_share;
     int asked, told;
@@ -70,7 +71,7 @@ END_TEST
 
 enum { REPEATS = 40 };
 
-/* Transfers of 20 to 24 us. In some of them a member arrives 3 ms late, or waits 3 ms for a
+/* The transfers take 20 to 24 us. In some of them a rank arrives 3 ms late, or waits 3 ms for a
  * core. */
 static double quiet_of(int late_of_ten, int kept_of_ten)
 {
@@ -85,7 +86,7 @@ static double quiet_of(int late_of_ten, int kept_of_ten)
     return exchange_quiet_s(times, REPEATS);
 }
 
-/* No exchange is disturbed, some are, most are, all are. */
+/* In the four cases none, some, most and all of the transfers are disturbed. */
 static const int disturbed[][2] = { { 0, 0 }, { 3, 0 }, { 5, 3 }, { 9, 9 }, { 10, 0 }, { 10, 10 } };
 
 START_TEST(waiting_for_peers_is_not_counted_in_a_transfer)

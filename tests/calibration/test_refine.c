@@ -60,7 +60,8 @@ START_TEST(a_kinds_times_are_scaled_by_its_measured_ratio)
 }
 END_TEST
 
-/* A run of the smaller product hardly affects one with four times the rows: its weight is e^-8. */
+/* A measured run of the smaller product hardly affects a product with four times as many rows,
+ * because its weight there is e^-8. */
 START_TEST(shapes_far_from_those_measured_keep_their_times)
 {
     struct err err = { 0 };

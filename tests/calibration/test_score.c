@@ -26,7 +26,8 @@ static struct run_case cases[MOST_ROWS];
 static struct run_prediction predictions[MOST_ROWS];
 static struct arena arena;
 
-/* Systems of the three tiers: nothing measured, a new stack, everything measured. */
+/* The systems belong to the three tiers: nothing is measured, the stack is new, everything is
+ * measured. */
 static struct system *system_of(enum tier tier)
 {
     static struct system systems[NUM_TIERS];
@@ -72,13 +73,15 @@ static void release(void)
 
 START_TEST(median_and_quantiles_use_absolute_errors)
 {
-    /* Sizes 0.1 0.2 0.3 0.4; signed -0.4 -0.2 0.1 0.3. */
+    /* The absolute errors are 0.1, 0.2, 0.3 and 0.4; the signed errors are -0.4, -0.2, 0.1 and 0.3.
+     */
     double errors[] = { 0.1, -0.2, 0.3, -0.4 };
     struct score score = score_errors(errors, 4);
     ck_assert_int_eq(score.groups, 4);
     ck_assert_double_eq_tol(score.median, 0.25, TINY);
     ck_assert_double_eq_tol(score.mean, 0.25, TINY);
-    ck_assert_double_eq_tol(score.p90, 0.37, TINY); /* rank 2.7 of 0 .. 3 */
+    /* the quantile 0.9 has rank 2.7 among the ranks 0 to 3 */
+    ck_assert_double_eq_tol(score.p90, 0.37, TINY);
     ck_assert_double_eq_tol(score.worst, 0.4, TINY);
     ck_assert_double_eq_tol(score.bias, -0.05, TINY);
 }

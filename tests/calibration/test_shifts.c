@@ -76,8 +76,9 @@ START_TEST(the_shift_that_covers_a_row_is_the_rest_of_its_squared_error)
 }
 END_TEST
 
-/* A constant of an unseen stack is the median over stacks that determined theirs; one is too few,
- * and a fit that leaves its prior uncertain by a factor of two does not count. */
+/* A constant of an unseen stack is the median over the stacks whose rows determine it. A stack does
+ * not count if its fit leaves the constant uncertain by a factor of two. With only one such stack
+ * there is no median. */
 START_TEST(an_unseen_stack_has_the_median_constants_of_the_others)
 {
     static const char *const files[] = { "stacks/a", "stacks/b", "stacks/c", "stacks/new" };

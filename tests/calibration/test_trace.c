@@ -143,7 +143,7 @@ START_TEST(a_trace_without_steps_is_refused_by_name)
 }
 END_TEST
 
-/* Every truncated trace is read or refused, without a crash. */
+/* Every truncated trace is either read or refused. No truncated trace crashes the program. */
 START_TEST(truncated_traces_are_refused)
 {
     static const char whole[] = HEAD STEPS KERNELS TAIL;

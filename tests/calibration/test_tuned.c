@@ -28,16 +28,16 @@ struct question {
     int count;
 };
 
-/* Sums over all cases, for each number of proposed runs that were made. `close`: the advised plan
- * was measured within 2 % of the best one; `worse`: it was slower than the present one; `good`:
- * close and not worse. */
+/* Counts of cases, for each number of proposed runs that were made. A case is `close` if the
+ * advised plan was measured within 2 % of the best one, `worse` if it was slower than the present
+ * plan, and `good` if it was close and not worse. */
 struct tally {
     int cases[MOST_TRIALS + 1], close[MOST_TRIALS + 1], worse[MOST_TRIALS + 1],
         good[MOST_TRIALS + 1], kept[MOST_TRIALS + 1];
     double stated[MOST_TRIALS + 1], lost[MOST_TRIALS + 1];
 };
 
-/* All scored runs of a source, sorted by stratum. */
+/* Holds all scored runs of a source, sorted by stratum. */
 struct source_runs {
     struct arena arena;
     struct shipped_runs shipped;
@@ -97,7 +97,7 @@ static void add_plan(const struct shipped_runs *shipped, const struct run_case *
     to->runs[i] = i;
 }
 
-/* The runs that are known beside those of the stratum [first, end). */
+/* Selects the runs that are known besides those of the stratum [first, end). */
 static void gather(const struct source_runs *runs, int first, int end, enum known known,
                    struct arena *arena, struct evidence *out)
 {
@@ -154,7 +154,7 @@ static void source_runs_load(const char *name, struct source_runs *out)
     out->count = n;
 }
 
-/* Tests every `step`-th stratum. */
+/* Tests every stratum whose index is a multiple of `step`. */
 static void ask_source(struct source_runs *runs, int step, enum known known, struct tally *to)
 {
     struct random rng = random_new(1, 0);
@@ -179,9 +179,9 @@ static void print_tally(const char *source, enum known known, const struct tally
     fflush(stdout);
 }
 
-/* The gate tests one source with the runs of its stack known, a campaign all sources with strata
- * (of the source vtrain_single only a sixth of its 120 strata, because its times are sums of traced
- * layers). */
+/* `make test` tests one source with the runs of its stack known. A campaign tests all sources that
+ * have strata. Of the source vtrain_single it tests only a sixth of the 120 strata, because these
+ * times are sums of traced layers. */
 static const struct {
     const char *name;
     int step;

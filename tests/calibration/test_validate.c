@@ -73,8 +73,8 @@ START_TEST(the_json_document_has_the_documented_keys)
     ck_assert_int_eq((int)json_object_size(moe), 0);
     ck_assert_int_eq((int)json_object_size(memory), 1);
     ck_assert(json_equal(json_object_get(root, "sources"), json_object_get(root, "dense")));
-    ck_assert_double_eq_tol(fabs(bias), median,
-                            1e-12); /* then all predictions are too fast, or all too slow */
+    /* the bias equals the median error if all predictions are too fast, or all too slow */
+    ck_assert_double_eq_tol(fabs(bias), median, 1e-12);
     json_decref(root);
 }
 END_TEST

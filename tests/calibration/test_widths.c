@@ -30,8 +30,8 @@ static struct width_row row_of(const char *stack, int part, double error)
     return row;
 }
 
-/* The i-th of n equally spaced quantiles of a normal error; half of all errors are below 0.67
- * sigma. */
+/* Returns the i-th of n equally spaced quantiles of the absolute value of a normal error; half of
+ * these values are below 0.67 sigma. */
 static double normal_error(int i, int n, double sigma)
 {
     static const double at[] = { -1.645, -1.036, -0.674, -0.385, -0.126,
