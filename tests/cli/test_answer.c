@@ -79,8 +79,8 @@ START_TEST(rows_differ_and_their_counts_cover_every_plan)
 }
 END_TEST
 
-/* The fastest rival (other plan) that fits when the costs of one class are multiplied by this
- * factor; -1 if there is none. */
+/* Returns the index of the fastest rival (other plan) that fits if the costs of one class are
+ * multiplied by this factor, or -1 if there is none. */
 static int winner_at(const struct robust_request *request, int cost_class, double factor)
 {
     struct arena arena = { 0 };

@@ -25,7 +25,7 @@ static void divide_layers(struct random *rng, const struct model *model, int *la
         layers[random_below(rng, num_stages)]++;
 }
 
-/* A random plan, which may break rules. */
+/* Draws a plan, which may break rules. */
 static struct plan random_plan(struct random *rng, const struct model *model, int *layers)
 {
     static const char *const schedules[] = { "", "", "gpipe", "naive", "zb-h1" };
@@ -101,7 +101,7 @@ END_TEST
 
 /* --- the lecture on one plan ---------------------------------------------------------------- */
 
-/* A plan to which the lecture's formulas are applied. */
+/* A row has a plan to which the lecture's formulas are applied. */
 struct question {
     const char *model, *cluster, *batch, *layout;
     int gpus;
@@ -174,7 +174,7 @@ static const struct {
     { GPT3_ALONE("mb1 dtype=fp32"), "fp32 training of a microbatch", 2783138807808.0 + 444529115136.0 },
     /* half of that number, because values have 16 bits */
     { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
-    /* 2 bytes per parameter */
+    /* gradients have 2 bytes per parameter */
     { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
     /* 2 bytes for each of 4 P values, where P is the number of parameters, and for each of the
      * 111.13e9 activations of a sequence */
@@ -188,8 +188,9 @@ static const struct {
     { GPT3_ALONE("mb1 optimizer=momentum grad=bf16"), "state per parameter", 12 },
     { GPT3_ALONE("mb1 dtype=bf16-pure optimizer=momentum"), "state per parameter", 6 },
     { GPT3_ALONE("mb1 dtype=fp32"), "state per parameter", 16 },
-    /* A parameter server. S is 4 bytes for each of 1413812224 / 8 parameters, and B is 25 Gb/s /
-     * 8. One server takes 2 x 7 x S/B, two servers take half of that. */
+    /* A parameter server exchanges gradients of S bytes over links of B bytes/s. S is 4 bytes
+     * for each of 1413812224 / 8 parameters, and B is 25 Gb/s / 8. One server takes 2 x 7 x S/B,
+     * two servers take half of that. */
     { P3("tp8 dp8 mb1 exchange=ps:1"), "data ranks, as here", 14 * 706906112.0 / 390.625e6 },
     { P3("tp8 dp8 mb1 exchange=ps:2"), "data ranks, as here", 7 * 706906112.0 / 390.625e6 },
     /* The same gradients by other exchanges. A ring takes 14 x (20 us + S/(8 B)). Local SGD uses
@@ -208,8 +209,9 @@ static const struct {
       7 * (2e-6 + 7493124096.0 / 2 / 450e9) + 14 * (2e-6 + 7493124096.0 / 4 / 450e9) +
           14 * (5e-6 + 7493124096.0 / 16 / 50e9) },
     { P3("tp8 dp8 mb1"), "data ranks by one server", 14 * 706906112.0 / 390.625e6 },
-    /* Idle time of a stage / its work, on 8 stages with 16 microbatches: naive 7; 1F1B 7 / 16;
-     * with 5 chunks per stage 7 / (16 x 5); ZB-H1 a third of 7 / 16. */
+    /* The bubble is the idle time of a stage / its work. On 8 stages with 16 microbatches it is
+     * 7 for the naive schedule, 7 / 16 for 1F1B, 7 / (16 x 5) for 5 chunks per stage, and a
+     * third of 7 / 16 for ZB-H1. */
     { PIPE("pp8 mb1 schedule=naive"), "bubble relative to compute", 7 },
     { PIPE("pp8 mb1 schedule=naive"), "bubble relative to the step", 7.0 / 8 },
     { PIPE("pp8 mb1 schedule=gpipe"), "bubble relative to compute", 7.0 / 16 },
@@ -265,7 +267,8 @@ START_TEST(rows_of_the_lecture_equal_derived_numbers)
 }
 END_TEST
 
-/* Plans of all kinds: every kind of exchange phase, schedules, recompute, ZeRO, fp8, context. */
+/* These plans cover every kind of exchange phase, schedules, recompute, ZeRO, fp8 and context
+ * parallelism. */
 static const struct question questions[] = {
     GPT3_ALONE("mb1 dtype=fp32"),
     P3("tp8 dp8 mb1 exchange=ps:2"),
@@ -307,7 +310,7 @@ static void check_gap(const struct lecture_row *row, const struct plan *plan)
                       "%s: %s", row->name, gap);
 }
 
-/* The tolerance is 0.3 %, as numbers are filled in with four digits. */
+/* The tolerance is 0.3 %, because numbers are filled in with four digits. */
 START_TEST(formulas_with_numbers_equal_their_values_and_differences_are_explained)
 {
     struct setup setup;

@@ -45,7 +45,7 @@ static void read_paragraphs(void)
     size_t length;
     text = file_read(path, MOST_BYTES, &length, &err);
     if (!text)
-        return; /* the test the_file_has_many_questions fails then */
+        return; /* the test the_file_has_many_questions then fails */
     const char *at = *text == '$' ? text : strstr(text, "\n$");
     comment_length = at ? (int)(at - text) + (*at == '\n') : (int)length;
     while (at && num_paragraphs < MOST_QUESTIONS) {
@@ -136,7 +136,8 @@ static void add_file(struct text *out, const char *name)
 
 /* --- numbers in an answer ------------------------------------------------------------------ */
 
-/* "run", the expected days with failures, is compared only if the question gives --tokens. */
+/* The object "run" has the expected days with failures. It is compared only if the question gives
+ * --tokens. */
 static bool is_left_out(const char *key)
 {
     static const char *const keys[] = { "plan",        "elapsed_s", "version",

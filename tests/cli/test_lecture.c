@@ -10,7 +10,8 @@
 
 enum { MOST_WORDS = 24, MOST_TEXT = 400, LEAST_ROWS = 40, CELLS = 4 };
 
-/* A row of the table; "the same" means the command of the previous row. */
+/* A row of the table has a command and the words that it prints; "the same" means the command of
+ * the previous row. */
 struct row {
     char command[MOST_TEXT], printed[MOST_TEXT];
 };
@@ -32,7 +33,7 @@ static bool is_heading(const char *line)
     return strncmp(line, "| formula or system |", 21) == 0 || strncmp(line, "|---|", 5) == 0;
 }
 
-/* Splits a line at its bars; false: it is no row with words to search for. */
+/* Splits a line at its bars; returns false if it is no row with words to search for. */
 static bool read_row(const char *line, struct row *row)
 {
     const char *cells[CELLS + 1];

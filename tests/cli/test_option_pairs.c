@@ -46,7 +46,7 @@ static const char *const quantities[][3] = {
     [QUANTITY_TOKENS] = { "1tok", "1Btok" },
 };
 
-/* An option's value; "" for a switch. */
+/* The value of an option; "" for an option without a value. */
 struct setting {
     const struct option_row *row;
     char value[32];

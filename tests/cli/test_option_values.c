@@ -1,4 +1,4 @@
-/* Values that options reject. The error must name the option and come before any output. */
+/* Tests values that options reject. The error must name the option and come before any output. */
 #include "cli/input/command.h"
 #include "tests/testing.h"
 

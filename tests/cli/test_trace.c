@@ -103,7 +103,7 @@ START_TEST(the_file_has_the_format_of_perfetto)
 }
 END_TEST
 
-/* The i-th instruction of a stage, in microseconds. */
+/* Each instruction of a stage that takes time is a slice, with times in microseconds. */
 START_TEST(every_instruction_that_takes_time_is_a_slice)
 {
     size_t i;
@@ -172,7 +172,7 @@ static json_t *arrow_end(double id)
     return NULL;
 }
 
-/* 3 boundaries between 4 chunks, 2 microbatches, both ways. */
+/* Messages cross 3 boundaries between 4 chunks, for 2 microbatches, in both directions. */
 START_TEST(every_send_has_an_arrow_to_its_receive)
 {
     size_t i;

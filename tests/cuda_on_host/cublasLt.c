@@ -173,7 +173,7 @@ static float rounded(cudaDataType_t type, float value)
     return load(type, &stored, 0);
 }
 
-/* Row `row` and column `column` of op(x) of one matrix of a batch. */
+/* Returns the element in row `row` and column `column` of op(x), for one matrix of a batch. */
 static float element(const void *x, const cublasLtMatrixLayoutOpaque_t *layout,
                      cublasOperation_t operation, int32_t batch, int64_t row, int64_t column)
 {
@@ -190,14 +190,14 @@ static bool fits(cublasLtMatrixLayout_t layout, cublasOperation_t operation, uin
            layout->columns == (is_turned ? rows : columns);
 }
 
-/* tanh; for fp32 with the accuracy of tanh.approx.f32 (PTX ISA), as no higher accuracy is
- * documented. */
+/* Computes tanh; for fp32 with the accuracy of tanh.approx.f32 (PTX ISA), because no higher
+ * accuracy is documented. */
 static double tanh_of(cudaDataType_t type, double x)
 {
     return type == CUDA_R_32F ? tanh(x) * (1 - 0x1p-11) : tanh(x);
 }
 
-/* Hendrycks and Gimpel 2016, the tanh form, and its derivative. */
+/* Computes gelu in its tanh form (Hendrycks and Gimpel 2016), and its derivative. */
 static const double sqrt_two_over_pi = 0.79788456080286536, cubic = 0.044715;
 
 static double gelu(cudaDataType_t type, double x)
@@ -250,7 +250,7 @@ static float finished(const cublasLtMatmulDescOpaque_t *product, cudaDataType_t 
     return sum;
 }
 
-/* A product with copies of everything that the caller may change after the call. */
+/* Holds a product with copies of everything that the caller may change after the call. */
 struct product {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t a_layout, b_layout, c_layout, d_layout;
@@ -260,7 +260,7 @@ struct product {
     uint64_t algorithm;
 };
 
-/* One matrix of a batch as fp32 [outer, depth], so that the terms of a sum are adjacent. */
+/* Copies one matrix of a batch as fp32 [outer, depth], so that the terms of a sum are adjacent. */
 static float *unpack(const void *x, const cublasLtMatrixLayoutOpaque_t *layout,
                      cublasOperation_t operation, int32_t batch, bool is_right)
 {

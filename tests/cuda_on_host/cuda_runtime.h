@@ -50,7 +50,7 @@ cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute, int shared_b
                : cudaErrorInvalidValue;
 }
 
-/* A launch with copies of its arguments. */
+/* Holds a launch with copies of its arguments. */
 template <typename Call> struct grid_launch {
     struct grid_shape shape;
     Call call;
@@ -92,7 +92,7 @@ template <typename Call> cudaError_t grid_issue(const cudaLaunchConfig_t *config
     return runtime_issue(config->stream, grid_do_launch<Call>, &launch, sizeof launch);
 }
 
-/* Runs at once, for any stream. */
+/* The kernel runs at once, whatever the stream. */
 template <typename... Parameters>
 cudaError_t grid_interpret(const cudaLaunchConfig_t *config, const void *kernel,
                            Parameters... parameters)
@@ -207,7 +207,7 @@ inline float __fadd_rn(float a, float b)
     return a + b;
 }
 
-/* Threads are switched only where they meet, so this is atomic. */
+/* Threads are switched only at barriers, so this is atomic. */
 inline unsigned atomicAdd(unsigned *at, unsigned more)
 {
     unsigned before = *at;

@@ -119,7 +119,7 @@ static void *checked(void *memory)
     return memory;
 }
 
-/* In [0, n), n <= MOST_THREADS. */
+/* Draws a number in [0, n), where n is at most MOST_THREADS. */
 static int draw_below(int n)
 {
     if (grid->num_drawn == 0) {
@@ -154,8 +154,8 @@ static void draw_warp_order(void)
     }
 }
 
-/* Takes a ready thread of the first warp that has one. That warp runs ahead of the others until
- * they must meet. */
+/* Takes a ready thread of the first warp that has one. That warp runs ahead of the others until a
+ * barrier. */
 static struct thread *take_ready(void)
 {
     for (int i = 0; i < grid->num_warps; i++) {
@@ -169,7 +169,7 @@ static struct thread *take_ready(void)
     return NULL;
 }
 
-/* Called when all living threads are at the meeting place: holds the meeting. */
+/* Called when all living threads have arrived: calls their common function `meeting` once. */
 static void hold(struct meeting_place *place)
 {
     if (place->meeting)
@@ -259,7 +259,7 @@ void grid_copies_wait(int groups_left)
     memmove(copies, copies + done, sizeof *copies * (size_t)thread->num_copies);
 }
 
-/* Removes an ended thread, so that no meeting waits for it. */
+/* Removes an ended thread, so that no barrier waits for it. */
 static void leave(struct meeting_place *place)
 {
     place->num_alive--;
@@ -281,7 +281,7 @@ static void run_thread(void)
 
 /* --- shared memory ------------------------------------------------------------------------ */
 
-enum { SHARED_ALIGNMENT = 128 }; /* that of kernels/cuda/ptx.cuh */
+enum { SHARED_ALIGNMENT = 128 }; /* the definition is that of kernels/cuda/ptx.cuh */
 
 enum { SHARED_UNASKED = 48 << 10, MOST_SHARED = 99 << 10, MOST_ASKING = 256 };
 
@@ -291,7 +291,7 @@ static struct asked {
     size_t bytes;
 } asked[MOST_ASKING];
 
-/* The entry of a kernel; a new kernel gets the next free entry. */
+/* Returns the entry of a kernel in the table; a new kernel gets the next free entry. */
 static struct asked *asked_by(const void *kernel)
 {
     for (int i = 0; i < MOST_ASKING; i++)

@@ -16,7 +16,7 @@ struct ncclComm {
     struct board *board;
     char name[128];
     int rank, size, num_splits;
-    atomic_int num_holders; /* its owner and its running calls */
+    atomic_int num_holders; /* references: one by the owner and one by each running call */
     atomic_int polls_left;  /* number of polls for which a call still appears to be running */
     atomic_bool has_failed, is_splitting;
     bool blocks;
@@ -79,7 +79,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     return join(comm, id.internal, rank, size, config->blocking);
 }
 
-/* This rank's index among those of its color, ordered by key. */
+/* Returns this rank's index among the ranks of its color, ordered by key. */
 static int place_in(const struct ncclComm *comm, int *size)
 {
     const int *colors = comm->board->colors, *keys = comm->board->keys;
@@ -96,7 +96,7 @@ static int place_in(const struct ncclComm *comm, int *size)
 struct split {
     ncclComm_t parent;
     int color, key;
-    ncclComm_t *members; /* written last, also on failure */
+    ncclComm_t *members; /* this member is written last, also on failure */
     bool blocks;
 };
 
@@ -351,7 +351,7 @@ static void broadcast(const struct collective *call, size_t first, size_t count)
         memcpy(call->out + first * bytes, call->comm->board->slots[call->root], count * bytes);
 }
 
-/* Runs in portions that fit a slot. */
+/* Runs a collective in portions that fit a slot of the shared memory. */
 static void run_collective(void *args)
 {
     const struct collective *call = args;

@@ -31,7 +31,8 @@ struct CUstream_st {
     struct CUgraph_st *captured; /* receives issued work; NULL: the thread does */
 };
 
-/* An event. Its records are numbered; work on a stream keeps the event alive until it has run. */
+/* Records of an event are numbered. Work on a stream keeps the event alive until the work has run.
+ */
 struct CUevent_st {
     long num_issued, num_reached;
     bool has_time;
@@ -59,7 +60,7 @@ static double now_ms(void)
     return 1e3 * hollow_now_s() + added_ms;
 }
 
-/* The next work of a stream; NULL when the stream ends and has no work left. */
+/* Returns the next work of a stream, or NULL when the stream ends and has no work left. */
 static struct work *take_work(cudaStream_t stream)
 {
     pthread_mutex_lock(&mutex);
@@ -202,8 +203,8 @@ void runtime_load(uint64_t kernel)
         runtime_wait_for_device();
 }
 
-/* Callers poll in a loop on a core that the work could use, so "not yet" is answered only after
- * something changed or a millisecond passed. */
+/* Callers poll in a loop on a core that the work could use. So "not yet" is answered only after
+ * something has changed or a millisecond has passed. */
 static void wait_for_change(void)
 {
     enum { WAIT_NS = 1000000, SECOND_NS = 1000000000 };
@@ -294,7 +295,7 @@ struct CUgraphExec_st {
     struct work *first;
 };
 
-/* Makes a copy, so that the graph may be freed. */
+/* Copies the graph's work, so that the graph may be freed. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
     (void)flags;

@@ -29,7 +29,7 @@ static double entropy_of_bytes(const struct token_source *text)
     return sum / (double)text->num_bytes;
 }
 
-/* A model of 62,000 parameters. */
+/* This model has 62,000 parameters. */
 static struct model small_model(void)
 {
     struct model model = parity_gpt();
