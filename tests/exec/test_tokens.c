@@ -1,4 +1,4 @@
-/* The training data of a step. */
+/* Tests the training data of a step. */
 #include "exec/tokens.h"
 
 #include "tests/check_ok.h"
@@ -35,8 +35,8 @@ static void check_targets(void)
             ck_assert_int_eq(targets[i * SEQ + t], ids[i * SEQ + t + 1]);
 }
 
-/* A text of SEQ + 1 bytes has one place for a sequence; with one byte more it has two, and with 40
- * more some sequences start elsewhere than others. */
+/* A sequence can begin at one place in a text of SEQ + 1 bytes, and at two places if the text has
+ * one byte more. With 40 more bytes sequences begin at different places. */
 START_TEST(a_sequence_is_a_piece_of_the_text)
 {
     static const size_t more[] = { 0, 1, 40 };
@@ -65,7 +65,8 @@ START_TEST(a_sequence_is_a_piece_of_the_text)
 }
 END_TEST
 
-/* Any part of a step's batch has the same sequences; another step, index or seed has others. */
+/* A rank that reads only a part of a step's batch gets the same sequences as in the whole batch.
+ * Another step, index or seed has other sequences. */
 START_TEST(a_sequence_depends_on_step_index_and_seed_alone)
 {
     struct token_source source = { .vocab = 1000, .seq = SEQ, .seed = 5 };

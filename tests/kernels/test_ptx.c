@@ -10,8 +10,8 @@
 
 /* --- fragments ---------------------------------------------------------------------------- */
 
-/* The positions of fragments by CUTLASS, an independent source: layouts, each a list of shapes and
- * strides, where the products of coordinates and strides are summed
+/* The positions of fragments are compared with those of CUTLASS, an independent source. A layout is
+ * a list of shapes and strides; a position is the sum of the products of coordinates and strides
  * (include/cute/atom/mma_traits_sm80.hpp, SM80_16x8x16_F32F16F16F32_TN, and copy_traits_sm75.hpp,
  * SM75_U32x4_LDSM_N and SM75_U16x8_LDSM_T). A lane is split in (4, 8), its values as the table
  * says. */
@@ -35,8 +35,8 @@ static int place_in(const struct layout *layout, int lane, int value)
 static const struct layout of_a = { { 32, 1 }, { 2, 2, 2 }, { 16, 8, 128 } };
 static const struct layout of_b = { { 16, 1 }, { 2, 2 }, { 8, 64 } };
 static const struct layout of_sum = { { 32, 1 }, { 2, 2 }, { 16, 8 } };
-/* Offsets in bits, in a matrix with rows of 128 bits: a lane's 32 bits are adjacent, or two times
- * 16. */
+/* Offsets are in bits, in a matrix with rows of 128 bits. The 32 bits of a lane are adjacent, or,
+ * if transposed, 16 bits are in one row and 16 in the next. */
 static const struct layout of_loaded = { { 32, 128 }, { 32 }, { 1 } };
 static const struct layout of_loaded_transposed = { { 256, 16 }, { 16, 2 }, { 1, 128 } };
 

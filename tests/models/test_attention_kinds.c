@@ -1,5 +1,6 @@
-/* Encoders, decoders that read them, indexers, sparse and low-rank attention, parallel parts, and
- * BERT's head: weights, FLOPs, kept bytes and gradients. */
+/* Tests weights, FLOPs, kept bytes and gradients of: encoders, decoders that read an encoder,
+ * indexers (which choose the keys that each token's attention reads), sparse and low-rank
+ * attention, attention and feed-forward in parallel, and BERT's head. */
 #include "models/blocks.h"
 #include "models/layer.h"
 #include "sim/plan/local.h"
@@ -127,8 +128,8 @@ START_TEST(an_indexer_scores_all_keys_and_attention_reads_the_chosen)
 }
 END_TEST
 
-/* Its weights have gradients; the rows that it reads get none from it, nor do attention's queries
- * and keys. */
+/* An indexer's weights have gradients. The rows that it reads get no gradient from it, and neither
+ * do attention's queries and keys. */
 START_TEST(an_indexer_passes_no_gradient_on)
 {
     static const char *const products[] = { "index_key", "index_query", "index_weights" };
@@ -145,9 +146,10 @@ START_TEST(an_indexer_passes_no_gradient_on)
 }
 END_TEST
 
-/* Per token: queries, key and head weights 2 (64 x 128 + 128 + 64); the key before its norm 2 x 128
- * and two fp32 statistics; 2,048 chosen places of 4 bytes and as many probabilities. */
-START_TEST(an_indexer_keeps_its_heads_and_what_it_chose)
+/* Per token an indexer keeps queries, key and head weights, 2 (64 x 128 + 128 + 64) bytes; the key
+ * before its norm, 2 x 128 bytes, and two fp32 statistics; and 2,048 chosen places of 4 bytes and
+ * as many probabilities. */
+START_TEST(an_indexer_keeps_its_heads_and_chosen_keys)
 {
     struct model model = model_of("deepseek-v3.2"), dense = model_of("deepseek-v3.2");
     dense.attention = ATTENTION_FULL;
@@ -156,7 +158,8 @@ START_TEST(an_indexer_keeps_its_heads_and_what_it_chose)
 }
 END_TEST
 
-/* A lora of rank 8 leaves the indexer as it is, so it has no loss. */
+/* Training of adapters (LoRA) of rank 8 leaves the indexer unchanged, so the indexer has no loss.
+ */
 START_TEST(a_frozen_indexer_has_no_backward)
 {
     struct model model = model_of("deepseek-v3.2");
@@ -188,8 +191,9 @@ START_TEST(encoders_see_the_whole_sequence)
 }
 END_TEST
 
-/* BERT normalises each residual sum, so a block has two norms, and its output is the second's. */
-START_TEST(sums_are_normalised)
+/* BERT normalises each residual sum. So a block has two norms, and its output is that of the second
+ * norm. */
+START_TEST(bert_normalises_each_residual_sum)
 {
     struct model model = model_of("bert-large");
     struct ops list = list_of(&model, 64);
@@ -204,8 +208,9 @@ START_TEST(sums_are_normalised)
 }
 END_TEST
 
-/* A product and an activation come before the last norm, and the logits have a bias. */
-START_TEST(berts_head_has_a_product_more)
+/* In BERT's head a product and an activation come before the last norm, and the logits have a bias.
+ */
+START_TEST(berts_head_has_an_additional_product)
 {
     struct model model = model_of("bert-large");
     struct layer_dims dims = layer_dims(&model, 1, 512);
@@ -218,8 +223,9 @@ START_TEST(berts_head_has_a_product_more)
 }
 END_TEST
 
-/* T5-3B's decoder: 32 heads of 128 see half of 512 tokens of their own sequence and all of the
- * encoder's. Keys and values of the encoder's rows are one product of 2 x 32 x 128. */
+/* T5-3B's decoder has 32 heads of 128 channels. They see on average half of the 512 tokens of their
+ * own sequence, and all tokens of the encoder's. Keys and values of the encoder's rows are one
+ * product of 2 x 32 x 128. */
 START_TEST(a_decoder_reads_the_encoder)
 {
     struct model model = model_of("t5-3b");
@@ -242,7 +248,8 @@ START_TEST(a_decoder_reads_the_encoder)
 }
 END_TEST
 
-/* Every block reads the biases of 32 heads x 512 x 512 pairs, which its stack makes once. */
+/* Every block reads the biases of 32 heads x 512 x 512 pairs of tokens. They are computed once for
+ * the encoder and once for the decoder. */
 START_TEST(blocks_read_the_biases_of_their_stack)
 {
     struct model model = model_of("t5-3b");
@@ -262,7 +269,8 @@ END_TEST
 
 static struct model approximate(enum attention_kind kind)
 {
-    struct model model = model_of("gpt3-1.3b"); /* 16 heads of 128, 2,048 tokens */
+    /* the model has 16 heads of 128 channels and 2,048 tokens */
+    struct model model = model_of("gpt3-1.3b");
     model.attention = kind;
     model.attention_block = 64;
     model.attention_blocks = 8;
@@ -270,8 +278,9 @@ static struct model approximate(enum attention_kind kind)
     return model;
 }
 
-/* 32 blocks of 64 tokens, of which the first 8 see 1, 2 ... 8 blocks and the others 8: 228 pairs of
- * blocks, of which 32 are diagonal and count half. Unfused products compute 8 blocks per row. */
+/* The sequence has 32 blocks of 64 tokens. The first 8 blocks see 1, 2 ... 8 blocks, and the
+ * others 8. These are 228 pairs of blocks, of which 32 are on the diagonal and count half. Unfused
+ * products compute 8 blocks per row. */
 START_TEST(block_sparse_attention_leaves_out_blocks)
 {
     struct model model = approximate(ATTENTION_BLOCKS);
@@ -282,7 +291,7 @@ START_TEST(block_sparse_attention_leaves_out_blocks)
     const struct op *scores = forward_op(unfused, "scores");
     ck_assert_double_eq(scores->flops, 2.0 * 16 * 2048 * 8 * 64 * 128);
     ck_assert_double_eq_tol(scores->model_flops, 2.0 * 16 * pairs * 128, 1);
-    model.attention_blocks = 32; /* all of them: causal attention */
+    model.attention_blocks = 32; /* with all blocks it is causal attention */
     struct model full = approximate(ATTENTION_FULL);
     ck_assert_double_eq_tol(forward_op(list_of(&model, 2048), "attention")->flops /
                                 forward_op(list_of(&full, 2048), "attention")->flops,
@@ -290,8 +299,9 @@ START_TEST(block_sparse_attention_leaves_out_blocks)
 }
 END_TEST
 
-/* Keys and values become 256 rows each: two products of 2,048 x 256 for 16 x 128 channels, whose
- * matrices all heads share. Each token then sees 256 keys. Time grows with the sequence. */
+/* Keys and values are projected to 256 rows each, by two products of 2,048 x 256 for 16 x 128
+ * channels. All heads share the matrices of these products. Each token then sees 256 keys. Time
+ * grows with the sequence. */
 START_TEST(low_rank_attention_is_linear_in_the_sequence)
 {
     struct model model = approximate(ATTENTION_LOW_RANK);
@@ -308,7 +318,8 @@ START_TEST(low_rank_attention_is_linear_in_the_sequence)
 END_TEST
 
 /* Attention and feed-forward read the block's input, through one norm or one each. Their outputs
- * and the input are added once. The products are those of parts in sequence. */
+ * and the input are added once. The matrix products are the same as with the two parts in sequence.
+ */
 START_TEST(parallel_parts_read_one_input)
 {
     static const enum parallel_kind kinds[] = { PARALLEL_OWN_NORMS, PARALLEL_ONE_NORM };
@@ -339,8 +350,8 @@ START_TEST(parallel_parts_read_one_input)
 }
 END_TEST
 
-/* A value that a quantisation reads has the gradients of its other readers too: here the block's
- * input, which the residual adds. */
+/* If a value is quantised and also read by other ops, the gradients of all readers are summed. Here
+ * it is the block's input, which the residual reads too. */
 START_TEST(gradients_add_up_behind_a_quantisation)
 {
     struct model model = model_of("bert-large");
@@ -358,9 +369,9 @@ START_TEST(gradients_add_up_behind_a_quantisation)
 }
 END_TEST
 
-/* The longest lists: a module of a model with an indexer, experts, a shared expert and biases, in
- * fp8, with adapters at every product. They fit in a list's space. */
-START_TEST(the_longest_lists_have_space)
+/* The longest op list is that of a multi-token module of a model with an indexer, experts, a shared
+ * expert and biases, in fp8, with adapters at every product. It fits in the array of a list. */
+START_TEST(the_longest_op_lists_fit_in_their_arrays)
 {
     struct model whole = model_of("deepseek-v3.2");
     whole.lora = 8;
@@ -383,7 +394,7 @@ START_TEST(the_longest_lists_have_space)
 }
 END_TEST
 
-/* Ranks that would cut what these kinds need whole are refused. */
+/* Layouts whose ranks would divide data that these kinds of attention need whole are refused. */
 START_TEST(ranks_that_would_cut_a_sequence_or_a_decoder_are_refused)
 {
     static const struct {
@@ -404,7 +415,7 @@ START_TEST(ranks_that_would_cut_a_sequence_or_a_decoder_are_refused)
 }
 END_TEST
 
-START_TEST(answers_say_which_part_was_never_measured)
+START_TEST(answers_name_the_part_that_was_never_measured)
 {
     static const struct {
         const char *model, *what;
@@ -429,20 +440,20 @@ static Suite *suite(void)
     tcase_add_test(tc, lists_of_blocks_embedding_and_head_have_the_counted_weights);
     tcase_add_test(tc, an_indexer_scores_all_keys_and_attention_reads_the_chosen);
     tcase_add_test(tc, an_indexer_passes_no_gradient_on);
-    tcase_add_test(tc, an_indexer_keeps_its_heads_and_what_it_chose);
+    tcase_add_test(tc, an_indexer_keeps_its_heads_and_chosen_keys);
     tcase_add_test(tc, a_frozen_indexer_has_no_backward);
     tcase_add_test(tc, encoders_see_the_whole_sequence);
-    tcase_add_test(tc, sums_are_normalised);
-    tcase_add_test(tc, berts_head_has_a_product_more);
+    tcase_add_test(tc, bert_normalises_each_residual_sum);
+    tcase_add_test(tc, berts_head_has_an_additional_product);
     tcase_add_test(tc, a_decoder_reads_the_encoder);
     tcase_add_test(tc, blocks_read_the_biases_of_their_stack);
     tcase_add_test(tc, block_sparse_attention_leaves_out_blocks);
     tcase_add_test(tc, low_rank_attention_is_linear_in_the_sequence);
     tcase_add_test(tc, parallel_parts_read_one_input);
     tcase_add_test(tc, gradients_add_up_behind_a_quantisation);
-    tcase_add_test(tc, the_longest_lists_have_space);
+    tcase_add_test(tc, the_longest_op_lists_fit_in_their_arrays);
     tcase_add_test(tc, ranks_that_would_cut_a_sequence_or_a_decoder_are_refused);
-    tcase_add_test(tc, answers_say_which_part_was_never_measured);
+    tcase_add_test(tc, answers_name_the_part_that_was_never_measured);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,4 +1,5 @@
-/* The form in which values wait from a forward to its backward, by hand. */
+/* Tests the data type and form in which values are kept from the forward to the backward, against
+ * counts by hand. */
 #include "models/storage.h"
 
 #include "models/blocks.h"
@@ -19,7 +20,7 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* DeepSeek-V3's software: its report, section 3.3.3. */
+/* The types are those of DeepSeek-V3's software by its report, section 3.3.3. */
 static const struct stores deepseek = { .inputs = INPUT_SHARED,
                                         .attention = STORAGE_E5M6,
                                         .activations = STORAGE_QUANTIZED,
@@ -64,7 +65,7 @@ static double all_kept(const struct local_ops *lists)
 
 /* --- the types ------------------------------------------------------------------------------ */
 
-/* A scale of 4 bytes for 128 values; 12 bits are 1.5 bytes. */
+/* There is a scale of 4 bytes for 128 values. 12 bits are 1.5 bytes. */
 START_TEST(a_type_has_its_bits_and_its_scales)
 {
     const struct recipe *block = precision_recipe(PRECISION_FP8_BLOCK);
@@ -79,9 +80,9 @@ END_TEST
 /* --- what products keep --------------------------------------------------------------------- */
 
 /* torchao keeps the 16-bit input, so an fp8 block keeps what a bf16 block does. Transformer Engine
- * keeps fp8 copies of the inputs of qkv and both layers of the feed-forward, each a byte less a
- * value; attention keeps its output in 16 bits, and the projection's copy is one byte more. Where
- * the projection shares that output, it keeps no copy. */
+ * keeps fp8 copies of the inputs of qkv and both layers of the feed-forward, which saves one byte
+ * per value. Attention keeps its output in 16 bits, and the projection's copy of it takes one byte
+ * more. A projection that shares that output keeps no copy. */
 START_TEST(a_dense_block_keeps_copies_shared_or_original_inputs)
 {
     double h = 4096, f = 14336, n = TOKENS; /* Llama 3 8B */
@@ -99,7 +100,8 @@ START_TEST(a_dense_block_keeps_copies_shared_or_original_inputs)
 }
 END_TEST
 
-/* Scales of earlier steps have moved on when the backward runs, so the copy is kept. */
+/* With delayed scaling a tensor's scale may have changed when the backward runs, so the copy is
+ * kept. */
 START_TEST(delayed_scales_keep_the_copies)
 {
     struct local_ops copies = lists_of("llama3-8b", 0, "mb1", PRECISION_FP8_DELAYED,
@@ -115,8 +117,8 @@ START_TEST(delayed_scales_keep_the_copies)
 }
 END_TEST
 
-/* Values that tensor ranks gather quantised are kept as they were before the gather: quantised, in
- * torchao too. The projection's input is not gathered. */
+/* Values that tensor ranks quantise and then gather are kept quantised, also by torchao. The
+ * projection's input is not gathered. */
 START_TEST(gathered_inputs_are_kept_quantised)
 {
     struct local_ops lists = lists_of("llama3-8b", 0, "tp2 sp mb1", PRECISION_FP8_CURRENT,
@@ -129,8 +131,8 @@ START_TEST(gathered_inputs_are_kept_quantised)
 }
 END_TEST
 
-/* Quantised in the backward, a kept input of n k values costs a read of 2 bytes, twice with current
- * scales, and a write of one, and the forward writes one copy less. */
+/* If a kept input is quantised in the backward, each of its n k values is read as 2 bytes, twice
+ * with current scales, and written as one byte. The forward then writes one copy less. */
 START_TEST(a_copy_that_is_not_kept_is_made_in_the_backward)
 {
     struct local_ops lists = lists_of("llama3-8b", 0, "mb1", PRECISION_FP8_CURRENT,
@@ -149,12 +151,12 @@ END_TEST
 
 /* --- DeepSeek-V3 ---------------------------------------------------------------------------- */
 
-/* Bytes that a block with experts keeps for a token, by the report: with the recompute of norms and
- * up-projections only the residual stream before both norms (bf16), what latent attention
- * compressed (bf16), attention's output (E5M6) and statistics, the rows of 8 experts (fp8), the
- * inputs of SwiGLU (fp8), logits, shares and map of the router, and for each row its share and two
- * places. */
-START_TEST(a_block_of_deepseek_v3_keeps_what_its_report_says)
+/* By the report, norms and up-projections are recomputed. For each token a block with experts then
+ * keeps only: the residual stream before both norms (bf16), the compressed queries, keys and values
+ * of latent attention (bf16), attention's output (E5M6) and statistics, the rows of 8 experts
+ * (fp8), the inputs of SwiGLU (fp8), logits, shares and map of the router, and for each row its
+ * share and two places. */
+START_TEST(a_block_of_deepseek_v3_keeps_the_bytes_of_its_report)
 {
     double h = 7168, heads = 128, k = 8, experts = 256, f = 2048, fp8 = 1 + 4.0 / 128;
     double kept = 2 * (2 * h) + 2 * 1536 + 4 + 2 * (512 + 64) + 4 +
@@ -169,8 +171,9 @@ START_TEST(a_block_of_deepseek_v3_keeps_what_its_report_says)
 }
 END_TEST
 
-/* Megatron Core with layernorm and moe_act: the products behind norms and the experts' second
- * products keep nothing, and quantise again what was recomputed. */
+/* In Megatron Core with recompute of layernorm and moe_act, the products after norms and the
+ * experts' second products keep no input. In the backward their recomputed inputs are quantised
+ * again. */
 START_TEST(a_copy_of_a_recomputed_value_is_dropped_too)
 {
     static const unsigned replays = 1u << REPLAY_NORM | 1u << REPLAY_EXPERT_ACTIVATION;
@@ -236,7 +239,7 @@ static Suite *suite(void)
     tcase_add_test(tc, delayed_scales_keep_the_copies);
     tcase_add_test(tc, gathered_inputs_are_kept_quantised);
     tcase_add_test(tc, a_copy_that_is_not_kept_is_made_in_the_backward);
-    tcase_add_test(tc, a_block_of_deepseek_v3_keeps_what_its_report_says);
+    tcase_add_test(tc, a_block_of_deepseek_v3_keeps_the_bytes_of_its_report);
     tcase_add_test(tc, a_copy_of_a_recomputed_value_is_dropped_too);
     tcase_add_test(tc, every_store_makes_whole_lists_of_the_same_products);
     Suite *s = suite_create("storage");

@@ -1,4 +1,4 @@
-/* Addresses, limits and faults of TCP connections. */
+/* Tests addresses, time limits and faults of TCP connections. */
 #include "exec/comm/socket.h"
 
 #include "base/clock.h"
@@ -52,7 +52,7 @@ START_TEST(an_address_has_a_host_and_a_port_of_either_version)
 }
 END_TEST
 
-START_TEST(a_host_that_is_none_is_refused_by_its_name)
+START_TEST(an_invalid_host_is_refused_by_its_name)
 {
     struct sockaddr_storage address;
     struct err err = { 0 };
@@ -68,7 +68,7 @@ END_TEST
 static struct sockaddr_storage address;
 static int listener;
 
-/* A socket that listens on a port that the system chose. */
+/* Opens a socket that listens on a port that the system chose. */
 static void listen_here(const char *host)
 {
     struct err err = { 0 };
@@ -89,7 +89,7 @@ static void check_options(int fd)
     ck_assert(no_delay);
 }
 
-/* Connects two ends. */
+/* Connects two sockets of this process. */
 static void connect_ends(int ends[2])
 {
     struct err err = { 0 };
@@ -120,7 +120,7 @@ static void *send_many(void *fd)
     return ok ? fd : NULL;
 }
 
-/* More bytes than a socket holds, so that both ends must wait for each other. */
+/* There are more bytes than a socket's buffer holds, so both ends must wait for each other. */
 START_TEST(many_bytes_arrive_in_order)
 {
     int ends[2];
@@ -144,7 +144,8 @@ START_TEST(many_bytes_arrive_in_order)
 }
 END_TEST
 
-/* A limit ends a wait that nobody answers; an interruption too, and it has its own words. */
+/* A time limit ends a wait for bytes that never come. So does an interruption, which has its own
+ * message. */
 START_TEST(a_wait_ends_at_its_limit)
 {
     int ends[2];
@@ -170,7 +171,7 @@ START_TEST(a_wait_ends_at_its_limit)
 }
 END_TEST
 
-START_TEST(bytes_to_nobody_are_a_fault)
+START_TEST(sending_to_a_closed_connection_is_an_error)
 {
     int ends[2];
     struct err err = { 0 };
@@ -211,9 +212,9 @@ static void *listen_late(void *unused)
     return NULL;
 }
 
-/* Nobody listens on a port that was closed. A caller that may be early tries until somebody does.
+/* No process listens on a port that was closed. A caller that may be early retries until one does.
  */
-START_TEST(a_caller_may_be_early)
+START_TEST(a_caller_retries_until_somebody_listens)
 {
     struct err err = { 0 };
     pthread_t late;
@@ -242,12 +243,12 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_set_tags(tc, THREADS);
     tcase_add_loop_test(tc, an_address_has_a_host_and_a_port_of_either_version, 0, LENGTH(named));
-    tcase_add_test(tc, a_host_that_is_none_is_refused_by_its_name);
+    tcase_add_test(tc, an_invalid_host_is_refused_by_its_name);
     tcase_add_test(tc, many_bytes_arrive_in_order);
     tcase_add_test(tc, a_wait_ends_at_its_limit);
-    tcase_add_test(tc, bytes_to_nobody_are_a_fault);
+    tcase_add_test(tc, sending_to_a_closed_connection_is_an_error);
     tcase_add_test(tc, a_port_in_use_cannot_be_listened_on);
-    tcase_add_test(tc, a_caller_may_be_early);
+    tcase_add_test(tc, a_caller_retries_until_somebody_listens);
     Suite *s = suite_create("exec/comm/socket");
     suite_add_tcase(s, tc);
     return s;

@@ -20,7 +20,7 @@ enum {
 };
 
 enum ptx_kind {
-    PTX_EACH_LANE, /* this class is handled by run() only */
+    PTX_EACH_LANE, /* instructions of this class are executed by run() only */
     PTX_LOAD,
     PTX_STORE,
     PTX_ATOMIC_ADD,
@@ -98,7 +98,7 @@ struct ptx_kernel {
     int body_line;
     struct ptx_insn *insns; /* NULL until ptx_decode */
     int num_insns;
-    uint8_t *is_executed; /* a flag per instruction, set by ptx_run */
+    uint8_t *is_executed; /* for each instruction, whether ptx_run has executed it */
     struct ptx_constant *constants;
     int num_constants;
     size_t register_bytes;
