@@ -11,7 +11,7 @@
 void kept_read(const char *path);
 /* Fails the test unless the file has this answer. */
 void kept_check(const char *answer);
-/* Whether SIMSEARCH_GOLDEN=write asks for the answers to be written anew, by kept_write. */
+/* Whether the environment has SIMSEARCH_GOLDEN=write; then kept_write writes all answers again. */
 bool kept_is_written(void);
 void kept_write(const char *answers);
 

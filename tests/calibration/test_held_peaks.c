@@ -28,7 +28,7 @@ START_TEST(one_bound_has_a_closed_form)
 }
 END_TEST
 
-START_TEST(bounds_that_are_far_away_say_nothing)
+START_TEST(distant_bounds_change_nothing)
 {
     struct held_peak peaks[20];
     for (int i = 0; i < LENGTH(peaks); i++)
@@ -114,7 +114,7 @@ static Suite *suite(void)
     Suite *s = suite_create("calibration/fit/held_peaks");
     TCase *laws = tcase_create("laws");
     tcase_add_test(laws, one_bound_has_a_closed_form);
-    tcase_add_test(laws, bounds_that_are_far_away_say_nothing);
+    tcase_add_test(laws, distant_bounds_change_nothing);
     tcase_add_test(laws, only_the_tightest_bound_of_a_model_on_a_gpu_counts);
     tcase_add_test(laws, variances_are_those_of_stacks_and_of_plans);
     tcase_add_test(laws, shipped_stacks_are_shifted_where_runs_fitted);

@@ -53,7 +53,7 @@ START_TEST(fitted_widths_equal_those_of_the_drawn_errors)
 }
 END_TEST
 
-START_TEST(a_family_with_few_rows_has_the_width_of_all_rows)
+START_TEST(a_stack_with_few_rows_has_the_width_of_all_rows)
 {
     int n = 0;
     for (int i = 0; i < 200; i++)
@@ -165,7 +165,7 @@ static Suite *suite(void)
     TCase *laws = tcase_create("laws");
     tcase_add_checked_fixture(laws, NULL, release);
     tcase_add_test(laws, fitted_widths_equal_those_of_the_drawn_errors);
-    tcase_add_test(laws, a_family_with_few_rows_has_the_width_of_all_rows);
+    tcase_add_test(laws, a_stack_with_few_rows_has_the_width_of_all_rows);
     tcase_add_test(laws, without_rows_widths_equal_the_prior);
     tcase_add_test(laws, larger_errors_never_make_an_interval_narrower);
     suite_add_tcase(s, laws);

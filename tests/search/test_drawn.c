@@ -1,12 +1,12 @@
 /* Compares predictions and searches of random questions (random_question.h) with those in
  * tests/golden/drawn.txt, one line each.
  *
- * A sum "parts" or "bytes" weights its members by 1, 2, 3 ..., so that no two of them can exchange
- * their values unseen. Numbers must agree to 1e-9. When answers are meant to change,
+ * A sum "parts" or "bytes" weights its members by 1, 2, 3 ..., so that an exchange of two members'
+ * values changes it. Numbers must agree to 1e-9. When answers are meant to change,
  *
  * SIMSEARCH_GOLDEN=write make T=drawn test
  *
- * writes them anew: read the difference, and commit it with the reason. */
+ * writes all of them again: read the difference, and commit it with the reason. */
 #include "tests/search/random_question.h"
 
 #include "models/blocks.h"
@@ -164,7 +164,8 @@ static double mixed(const struct partition_score *score)
     return isfinite(score->cost) ? score->cost + 2 * score->comm + 3 * score->units : 0;
 }
 
-/* What each sharding of each operator of the layer costs, and the best of all partitions. */
+/* Writes the cost of each sharding of each operator of the layer, and the best of all partitions.
+ */
 static void add_partition(const struct plan *plan)
 {
     struct layer_partition of = { &question.system, &question.model, plan };
@@ -353,7 +354,7 @@ static void add_robustness(const struct search_request *request, const struct se
         text_add(&answers, " %.10g to %d", found.flips[i].factor, found.flips[i].to);
 }
 
-/* How often a search reported its progress, and the last report. */
+/* Counts the reports of a search's progress, and keeps the last one. */
 static struct progress {
     int times;
     double last;
@@ -395,7 +396,7 @@ static void add_search_of(struct search_request request)
     search_result_release(&got);
 }
 
-/* Numbers of families and of their members by the reason that rules them out. */
+/* Counts families and their members by the reason that rules them out. */
 static void add_certificate(const struct search_request *request, const struct scored_plan *answer)
 {
     static const char *const reasons[] = { "bound", "memory", "time" };
@@ -440,7 +441,8 @@ static void add_walk(int i)
     add_search_of(request);
 }
 
-/* Too little memory, or words or a batch that no plan can have. */
+/* Makes a question without a feasible plan: too little memory, or words or a batch that no plan can
+ * have. */
 static void add_infeasible(void)
 {
     static const char *const fixed[] = {
@@ -580,7 +582,7 @@ static void add_nearby(const struct search_request *request)
         }
 }
 
-/* A plan that is not the best has no certificate, nor has the answer that nothing fits. */
+/* A plan that is not the best has no certificate. The answer that nothing fits has none either. */
 static void check_false_answers(const struct search_request *request,
                                 const struct scored_plan *answer)
 {
@@ -646,7 +648,7 @@ static void add_accuracy(const struct search_request *asked)
     accuracy_result_release(&accuracy);
 }
 
-/* What is worth a trial before one of the two or three best plans is chosen. */
+/* Writes which plan to run as a trial before one of the two or three best plans is chosen. */
 static void add_trials(const struct search_request *request, const struct search_result *got)
 {
     enum { MOST = 3 };
@@ -723,7 +725,7 @@ static void add_other(void)
 /* --- the file --------------------------------------------------------------------------------- */
 
 /* Gives some models packed documents, a tied head, a module that predicts later tokens, or windows;
- * only changes that make a model which can be read. */
+ * changes that make an invalid model are left out. */
 static void vary(struct model *model, int i)
 {
     struct model changed = *model;
@@ -764,7 +766,7 @@ static void answer(int i)
     question_release(&question);
 }
 
-START_TEST(a_drawn_answer_is_what_it_was)
+START_TEST(answers_to_random_questions_equal_the_stored_ones)
 {
     if (kept_is_written() || (IS_ASAN && is_spared(_i, 1)))
         return;
@@ -790,7 +792,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("drawn");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, the_answers_are_written);
-    tcase_add_loop_test(tc, a_drawn_answer_is_what_it_was, 0, QUESTIONS);
+    tcase_add_loop_test(tc, answers_to_random_questions_equal_the_stored_ones, 0, QUESTIONS);
     Suite *s = suite_create("drawn");
     suite_add_tcase(s, tc);
     return s;

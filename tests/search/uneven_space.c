@@ -58,7 +58,7 @@ static bool is_known(const struct naive_splits *known, const struct plan *plan, 
 
 /* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one.
  * Head and modules for later tokens add their numbers of layers to the weight of their chunk.
- * False: no chunk of the stage can have layers. */
+ * Returns false if no chunk of the stage can have layers. */
 static bool add_layer(const struct model *model, const struct plan *plan, int stage, int *chunks)
 {
     double head = model_head_layers(model, model->seq);
@@ -78,8 +78,9 @@ static bool add_layer(const struct model *model, const struct plan *plan, int st
     return best >= 0;
 }
 
-/* The fewest layers of a chunk: one, or none in the last that can have layers if it has modules for
- * later tokens or its stage has several chunks; none behind it. */
+/* Returns the fewest layers of a chunk. This is one, except for the last chunk that may have
+ * layers: it may have none if it has modules for later tokens or if its stage has several chunks.
+ * Chunks after it have no layers. */
 static int fewest(const struct model *model, const struct plan *plan, int chunk)
 {
     int last = plan->pp * plan->vpp - 1 - (plan->mtp_place == MTP_APART);
@@ -121,7 +122,8 @@ static void list_dealt(struct listing *listing, struct plan plan, const struct n
     }
 }
 
-/* Whether modules for later tokens can be apart from the head: on another stage than the first. */
+/* Whether modules for later tokens can be in another chunk than the head, which requires that this
+ * chunk is not on the first stage. */
 static bool has_apart(const struct listing *listing, const struct plan *plan)
 {
     return listing->request->model->mtp > 0 && plan->pp > 2 && listing->request->uneven;

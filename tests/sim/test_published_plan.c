@@ -18,7 +18,7 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* Memory of a stage of the plan on a stack. */
+/* Computes the memory of a stage of the plan on a stack. */
 static struct stage_memory memory_on(const char *stack, int stage)
 {
     struct err err = { 0 };
@@ -31,15 +31,16 @@ static struct stage_memory memory_on(const char *stack, int stage)
     return memory;
 }
 
-/* Parameters of a block's experts on a rank, and of its other weights, without the router's bias,
- * which has no gradient. */
+/* Counts the parameters of a block's experts on a rank, and of its other weights. The router's bias
+ * is left out, because it has no gradient. */
 static const double of_experts = 4 * 3 * 7168.0 * 2048;
 static const double of_others = 187107328 + 2 * 7168 + 7168.0 * 256 + 3 * 7168.0 * 2048;
 
-/* A rank between the ends holds two copies of four blocks. Weights have 2 bytes and two copies in
- * fp8 of 1 + 4/128, gradients 4, and the optimizer's shard 8: of experts over 4 ranks, of other
- * weights over 256, as both copies of the model and 128 data ranks hold them. */
-START_TEST(state_is_that_of_two_copies)
+/* With DualPipe a rank, except the first and the last, holds two copies of four blocks. Weights
+ * have 2 bytes and two fp8 copies of 1 + 4/128 bytes each, gradients 4 bytes, and optimizer state 8
+ * bytes. The state of experts is sharded over 4 ranks. That of other weights is sharded over 256,
+ * because both copies of the model on 128 data ranks hold them. */
+START_TEST(each_rank_has_the_state_of_two_copies)
 {
     struct stage_memory memory = memory_on("hai-llm", 1);
     double blocks = 8, fp8 = 1 + 4.0 / 128;
@@ -65,11 +66,12 @@ START_TEST(activations_are_those_of_pp_plus_one_microbatches)
 }
 END_TEST
 
-/* It fits the software that ran it. Megatron Core keeps 16-bit inputs of SwiGLU and attention's
- * output in 16 bits, and does not fit. */
-START_TEST(it_fits_80_gb_in_the_software_that_ran_it)
+/* The plan fits with the software that ran it. Megatron Core keeps the inputs of SwiGLU and
+ * attention's output in 16 bits, so with it the plan does not fit. */
+START_TEST(the_plan_fits_80_gb_with_the_software_that_ran_it)
 {
-    for (int stage = 0; stage < 2; stage++) { /* the ends' rank, and one between the ends */
+    /* the first rank, and one between the first and the last */
+    for (int stage = 0; stage < 2; stage++) {
         ck_assert_double_le(memory_on("hai-llm", stage).total_bytes, machine.gpu.usable_bytes);
         machine_release();
     }
@@ -81,9 +83,9 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("published");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, state_is_that_of_two_copies);
+    tcase_add_test(tc, each_rank_has_the_state_of_two_copies);
     tcase_add_test(tc, activations_are_those_of_pp_plus_one_microbatches);
-    tcase_add_test(tc, it_fits_80_gb_in_the_software_that_ran_it);
+    tcase_add_test(tc, the_plan_fits_80_gb_with_the_software_that_ran_it);
     Suite *s = suite_create("published plan");
     suite_add_tcase(s, tc);
     return s;

@@ -44,7 +44,8 @@ static double step_s(const struct instance *instance, const struct system *syste
     return step_s;
 }
 
-/* The fastest plan's time. The searches of these tests rank plans by time, at any risk. */
+/* Finds the fastest plan's time. The searches of these tests rank plans by time, whatever their
+ * risk of exceeding memory. */
 static double best_s(const struct search_request *asked, const struct system *system)
 {
     struct search_request request = *asked;
@@ -374,8 +375,8 @@ START_TEST(a_search_without_proof_is_refused)
 }
 END_TEST
 
-/* Each of these alone is refused, with its words. */
-START_TEST(what_the_request_may_not_have_is_refused)
+/* Each of these options is refused, with the message in the table. */
+START_TEST(unsupported_options_of_a_request_are_refused)
 {
     static const char *const words[] = { "measured products", "measured products",
                                          "measured products", "--recompute-modules",
@@ -408,7 +409,8 @@ START_TEST(what_the_request_may_not_have_is_refused)
 }
 END_TEST
 
-/* Names of constants may have any middle where the rule has a star, and no other. */
+/* A star in a rule matches any text in the middle of a constant's name; all other letters must be
+ * equal. */
 START_TEST(a_constant_without_a_rule_is_refused_by_its_name)
 {
     static const char *const names[] = { "gemm_efficienc", "gemm_efficiency_", "kernel_", "ernel",
@@ -445,7 +447,7 @@ static Suite *suite(void)
     tcase_add_test(one, a_faster_plan_is_found_and_named);
     tcase_add_test(one, ranges_of_the_region_hold_jointly_with_probability_0_9);
     tcase_add_test(one, a_search_without_proof_is_refused);
-    tcase_add_test(one, what_the_request_may_not_have_is_refused);
+    tcase_add_test(one, unsupported_options_of_a_request_are_refused);
     tcase_add_test(one, a_constant_without_a_rule_is_refused_by_its_name);
     suite_add_tcase(s, one);
     TCase *threads = tcase_create("threads");

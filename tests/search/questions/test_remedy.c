@@ -5,7 +5,7 @@
 #include "tests/search/instance.h"
 #include "tests/sim/named.h"
 
-/* GPT-3 1.3B on 16 H100 with Megatron-Core. */
+/* The question is about GPT-3 1.3B on 16 H100 with Megatron-Core. */
 static struct instance instance;
 static struct arena arena;
 static struct evaluator *evaluator;
@@ -45,8 +45,9 @@ static bool has(const struct scored_plan *found, int count, const char *layout)
     return false;
 }
 
-/* Every single change that is enough is found, once for each kind, and the fastest comes first. */
-START_TEST(a_change_of_each_kind)
+/* Changes that make the plan fit are found, the fastest of each kind, and the fastest of all comes
+ * first. */
+START_TEST(the_fastest_sufficient_change_of_each_kind_is_found)
 {
     struct scored_plan found[MOST_REMEDIES];
     double most_bytes = evaluate_peak_bytes(evaluator, &plan) - 1;
@@ -55,7 +56,7 @@ START_TEST(a_change_of_each_kind)
     ck_assert(has(found, count, "tp2 pp4 dp2 mb1 vpp2 sp zero1"));
     ck_assert(has(found, count, "tp2 pp4 dp1 cp2 mb2 vpp2 sp zero1"));
     ck_assert(has(found, count, "tp2 pp4 dp2 mb2 vpp2 sp zero1 grad=bf16"));
-    /* of the sets of parts to repeat, norms take the least time */
+    /* of the sets of parts to recompute, norms take the least time */
     ck_assert(has(found, count, "tp2 pp4 dp2 mb2 vpp2 sp zero1 recompute=selective:layernorm"));
     for (int i = 0; i < count; i++) {
         ck_assert_double_le(found[i].prediction.peak_memory_bytes, most_bytes);
@@ -66,7 +67,7 @@ START_TEST(a_change_of_each_kind)
 END_TEST
 
 /* Where only full recompute is enough, no other kind is listed. */
-START_TEST(a_large_change)
+START_TEST(full_recompute_is_proposed_alone_where_nothing_less_fits)
 {
     struct scored_plan found[MOST_REMEDIES];
     int count = find(peak_of("tp2 pp4 dp2 mb2 vpp2 sp zero1 recompute=full"), found);
@@ -75,8 +76,8 @@ START_TEST(a_large_change)
 }
 END_TEST
 
-/* One byte less: no single change is enough, so two kinds change. */
-START_TEST(two_changes)
+/* With one byte less than full recompute needs, no single change is enough, so two kinds change. */
+START_TEST(two_changes_are_proposed_where_none_alone_fits)
 {
     struct scored_plan found[MOST_REMEDIES];
     double most_bytes = peak_of("tp2 pp4 dp2 mb2 vpp2 sp zero1 recompute=full") - 1;
@@ -91,7 +92,7 @@ START_TEST(two_changes)
 }
 END_TEST
 
-START_TEST(no_change)
+START_TEST(no_change_is_proposed_if_none_fits)
 {
     struct scored_plan found[MOST_REMEDIES];
     ck_assert_int_eq(find(1e9, found), 0);
@@ -99,7 +100,7 @@ START_TEST(no_change)
 END_TEST
 
 /* The stack of Llama 3 may shard gradients in a pipeline, Megatron-Core may not. */
-START_TEST(zero_as_the_stack_allows)
+START_TEST(only_zero_stages_that_the_stack_allows_are_proposed)
 {
     struct instance of;
     struct scored_plan found[MOST_REMEDIES];
@@ -123,11 +124,11 @@ static Suite *suite(void)
     Suite *s = suite_create("remedy");
     TCase *cases = tcase_create("remedies");
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, a_change_of_each_kind);
-    tcase_add_test(cases, a_large_change);
-    tcase_add_test(cases, two_changes);
-    tcase_add_test(cases, no_change);
-    tcase_add_test(cases, zero_as_the_stack_allows);
+    tcase_add_test(cases, the_fastest_sufficient_change_of_each_kind_is_found);
+    tcase_add_test(cases, full_recompute_is_proposed_alone_where_nothing_less_fits);
+    tcase_add_test(cases, two_changes_are_proposed_where_none_alone_fits);
+    tcase_add_test(cases, no_change_is_proposed_if_none_fits);
+    tcase_add_test(cases, only_zero_stages_that_the_stack_allows_are_proposed);
     suite_add_tcase(s, cases);
     return s;
 }

@@ -1,9 +1,9 @@
-/* Numbers that follow from a cluster's parts, by hand. */
+/* Tests numbers that follow from a cluster's parts, against calculations by hand. */
 #include "sim/cost/hardware.h"
 #include "tests/testing.h"
 
-/* Storage per host: as stated, else 2 GB/s or the host's network if that is slower. All hosts
- * together read no faster than the storage as a whole. */
+/* Storage per host has the stated bandwidth, or else 2 GB/s, or that of the host's network if this
+ * is lower. All hosts together read no faster than the storage as a whole. */
 static const struct {
     int levels, gpus_per_host;
     double nic_gb_per_s, stated_gb_per_s, whole_gb_per_s; /* 0: not stated */
@@ -37,7 +37,7 @@ START_TEST(storage_is_stated_or_assumed)
 }
 END_TEST
 
-/* The GPUs of a node that a job uses: all, or as many whole hosts as divide the job's GPUs, at
+/* A job uses all GPUs of a node, or as many whole hosts as divide the job's GPUs evenly, but at
  * least half a node. */
 static const struct {
     int node, host, num_gpus, share;

@@ -159,7 +159,7 @@ static const struct exchange_tensor tensors[] = { { 512, 256, 3 }, { 512, 1, 2 }
 static const struct exchange_load load = { tensors, 3, 4 };
 static const double elements = 3 * 512 * 256 + 2 * 512 + 8;
 
-START_TEST(every_sum_moves_the_same_bytes)
+START_TEST(every_exact_exchange_sends_the_same_bytes)
 {
     static const char *const sums[] = { "allreduce",    "ring", "tree",
                                         "hierarchical", "ps:3", "async:2" };
@@ -303,7 +303,8 @@ START_TEST(a_robust_rule_refuses_too_many_hostile_ranks)
 }
 END_TEST
 
-/* Allouah et al. 2023, table 1, for f = 2 of 8: r = 2 / 4. */
+/* The bounds are those of Allouah et al. 2023, table 1, for f = 2 hostile of n = 8 ranks, where r =
+ * f / (n - 2 f) = 2 / 4. */
 START_TEST(a_robust_rules_error_equals_the_published_table)
 {
     struct exchange median = parsed("median:2"), trimmed = parsed("trimmed:2");
@@ -331,7 +332,8 @@ START_TEST(low_rank_factors_are_summed)
 }
 END_TEST
 
-/* For 7 levels in buckets of 512 omega is min(512 / 49, sqrt(512) / 7). */
+/* The variance of a quantised gradient is at most omega times its squared norm. For 7 levels in
+ * buckets of 512, omega is min(512 / 49, sqrt(512) / 7). */
 START_TEST(compression_bounds_are_those_of_the_given_tensors)
 {
     struct exchange qsgd = parsed("qsgd:4"), topk = parsed("topk:0.01");
@@ -357,7 +359,7 @@ static Suite *suite(void)
     tcase_add_test(tc, all_reduce_is_the_default_and_is_not_written);
     tcase_add_test(tc, a_plan_file_keeps_the_exchange);
     tcase_add_loop_test(tc, a_faulty_text_is_refused_by_name, 0, LENGTH(refused));
-    tcase_add_test(tc, every_sum_moves_the_same_bytes);
+    tcase_add_test(tc, every_exact_exchange_sends_the_same_bytes);
     tcase_add_loop_test(tc, one_rank_sends_nothing, 0, NUM_TEXTS);
     tcase_add_test(tc, gossip_bytes_per_rank_do_not_depend_on_the_number_of_ranks);
     tcase_add_test(tc, in_gossip_between_groups_each_member_sends_a_part);
