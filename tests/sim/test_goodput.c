@@ -77,7 +77,8 @@ START_TEST(two_checkpoint_levels_with_one_unused_equal_one_level)
 }
 END_TEST
 
-/* A failure costs the restart and the work until the checkpoint counted: both enter as a sum. */
+/* A failure costs the restart, and the work that was done before the checkpoint became usable. Only
+ * the sum of the two times matters. */
 START_TEST(a_copy_that_counts_late_costs_as_much_as_a_longer_restart)
 {
     for (int levels = 1; levels <= 2; levels++) {

@@ -83,8 +83,9 @@ START_TEST(llama_65b_uses_0_63_of_the_peak_with_recompute_and_0_47_without)
 }
 END_TEST
 
-/* Rows of Narayanan et al. 2021, table 1 (s = 2048, V = 51200). Batch FLOPs over GPUs
- * times the published rate; 1.7B: 96 x 512 x 2048 x 24 x 2304^2 x 1.206 / (32 x 137e12) s. */
+/* The rows are those of Narayanan et al. 2021, table 1 (s = 2048, V = 51200). The time is the FLOPs
+ * of a batch / (GPUs x the published rate). For 1.7B it is 96 x 512 x 2048 x 24 x 2304^2 x 1.206 /
+ * (32 x 137e12) s. */
 START_TEST(iteration_times_of_table_1_follow_from_its_flops)
 {
     static const struct {
@@ -141,8 +142,8 @@ START_TEST(model_530b_on_2240_gpus_at_54_2_percent_takes_39_12_s)
 }
 END_TEST
 
-/* Replaying attention's forward is 4 B s^2 h a layer, 72 B s h^2 x s/(18h). s/(3h) - s/(6h) adds
- * three times that. */
+/* Replaying attention's forward takes 4 B s^2 h FLOPs per layer, which is 72 B s h^2 x s/(18h). The
+ * paper's s/(3h) instead of s/(6h) adds three times as many. */
 START_TEST(hardware_flops_of_selective_recompute_count_the_replay_three_times)
 {
     const struct textbook_run *row = &textbook_runs[1];
