@@ -85,7 +85,8 @@ static struct attention_sizes attention_sizes(const struct builder *b,
     };
 }
 
-/* All tokens together see s w - w^2 / 2 keys. */
+/* Twice the mean number of keys that a token sees in a causal window: s tokens with a window of w
+ * see s w - w^2 / 2 keys together. */
 double keys_in_window(double keys, double window)
 {
     return window < keys ? 2 * window - window * window / keys : keys;
