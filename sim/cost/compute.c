@@ -131,8 +131,8 @@ static double ranged_tile_s(const struct gpu *gpu, const struct profile *profile
 }
 
 /* The rate of the 16-bit type in which points were measured. Other types are assumed to deviate
- * from their model by the same factor; for a narrower type the factor is that of the inner
- * dimension which takes the same number of bytes in 16 bits. */
+ * from their model by the same factor. For a narrower type, the factor is taken at the inner
+ * dimension that has the same number of bytes in 16 bits. */
 static struct gemm_rate measured_rate(const struct gpu *gpu, const struct profile *profile)
 {
     bool has_bf16 = gpu->peak_flops_per_s[DTYPE_BF16] > 0;

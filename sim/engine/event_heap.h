@@ -1,7 +1,8 @@
-/* sim/engine/event_heap.h - a heap of slots, ordered by the time at which their activity ends, the
- * earliest first.
+/* sim/engine/event_heap.h - a heap of the activities that run, ordered by the time at which they
+ * end, the earliest first.
  *
- * Of slots with equal times the lower one comes first. */
+ * Each activity has a number, its slot. Of activities that end at the same time, the one with the
+ * lower slot comes first. */
 #ifndef SIM_ENGINE_EVENT_HEAP_H
 #define SIM_ENGINE_EVENT_HEAP_H
 
@@ -26,10 +27,10 @@ struct event_heap event_heap_new(size_t num_slots, struct arena *arena);
 
 bool event_heap_has(const struct event_heap *ends, int slot);
 
-/* Adds the slot, or moves it to its new place. */
+/* Adds an activity, or changes the end of the one that has this slot. */
 void event_heap_set(struct event_heap *ends, struct end end);
 
-/* Removes and returns the first. */
+/* Removes and returns the end of the activity that ends first. */
 struct end event_heap_take(struct event_heap *ends);
 
 #endif
