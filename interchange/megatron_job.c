@@ -431,7 +431,8 @@ static void write_latent(const struct model *model, struct megatron_args *to)
     to->v_head_dim = model->v_head_dim;
 }
 
-/* Megatron's default width of the feed-forward: int((4 h 2/3) / 64) 64. */
+/* Megatron's default width of the feed-forward for hidden size h: 4 h, or with SwiGLU 64 times the
+ * integer part of (4 h x 2/3) / 64. */
 static int usual_ffn(const struct megatron_args *from)
 {
     return from->swiglu ? (int)(4.0 * from->hidden * 2 / 3 / 64) * 64 : 4 * from->hidden;
