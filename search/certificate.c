@@ -10,7 +10,8 @@
 
 #include <math.h>
 
-/* Floors and bounds are summed in another order than step times. */
+/* The relative error by which a floor may exceed a step time, because floors and step times are
+ * summed in different orders. */
 static const double rounding = 1e-12;
 
 /* A walk of the space that writes its certificate. */
@@ -144,7 +145,8 @@ static bool meet_family(void *context, const struct plan *first)
 
 /* --- the space -------------------------------------------------------------------------------- */
 
-/* Writes each split as a layout with only the split's words. */
+/* Writes each split, a division of the layers into stages and chunks, as a layout that states
+ * nothing else. */
 static json_t *splits_json(const struct space *space)
 {
     json_t *list = json_array();
@@ -163,7 +165,8 @@ static json_t *splits_json(const struct space *space)
     return list;
 }
 
-/* The splits and the fixed words, from which all other values follow. */
+/* The splits and the values that the request fixes. A checker derives all other values of the space
+ * from them. */
 static json_t *space_json(const struct search_request *request, const struct space *space)
 {
     json_t *object = json_object();
