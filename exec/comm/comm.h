@@ -125,7 +125,7 @@ struct comm_messages {
 };
 struct comm_messages comm_messages(const struct comm_call *call);
 
-/* How long and how visibly a rank waits for other ranks to arrive. */
+/* While a rank waits for other ranks to arrive, `tell` reports the wait, and is_over ends it. */
 struct comm_waits {
     void (*tell)(void *context,
                  const char *what); /* reports "for rank 3 to connect"; NULL: no report */
