@@ -1,5 +1,6 @@
-/* Rules about parameters, gradients and the update. A schedule does not state which of their
- * instructions it must have, so an instruction that any stage has is required of every stage. */
+/* Checks the instructions that gather parameters, reduce gradients and update weights. A schedule
+ * does not state which of these instructions it must have, so an instruction that any stage has is
+ * required of every stage. */
 #include "sim/schedule/proof.h"
 
 struct indices {
