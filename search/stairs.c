@@ -39,8 +39,9 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
     stairs->count += index + 1 - end;
 }
 
-/* With a tolerance: a bound is summed in another order than the step time, and the repeating rounds
- * of a pipeline are equal only up to rounding. */
+/* Whether a known plan needs at most these bytes and is faster than step_s. A tolerance is needed,
+ * as a bound is summed in another order than the step time, and the repeating rounds of a pipeline
+ * are equal only up to rounding. */
 bool stairs_beat(const struct stairs *stairs, double bytes, double step_s)
 {
     const double rounding = 1e-7;

@@ -66,7 +66,7 @@ struct divisions {
     bool is_proved; /* no division outside the list has a smaller surrogate than its last */
     double bound_s; /* when the last is not proved: lower bound of divisions outside the list */
     double gap;     /* gap of the first division: (surrogate - bound) / surrogate; 0 when proved,
-                       HUGE_VAL: no     division */
+                       HUGE_VAL: no division */
     bool timed_out;
     int nodes; /* nodes of all trees */
 };

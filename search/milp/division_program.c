@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A program that is being built. Seconds are in units of the least longest pass, so that T is
- * around 1; host bytes in units of a node's. */
+/* A program that is being built. Times are divided by least_longest_s, the least longest pass of
+ * any division, so that T is around 1. Bytes in host memory are divided by a node's limit. */
 struct builder {
     const struct division_problem *problem;
     struct integer_program program;
@@ -52,8 +52,9 @@ static void add_term_s(struct builder *b, int stage, int i, double term_s)
         program_add_term(&b->program, b->column[stage][i], -term_s / b->least_longest_s);
 }
 
-/* Row: for every microbatch, T is at least the stage's passes plus the way of a microbatch to the
- * stage; or its passes without weight gradients plus the way there and back. */
+/* Row: the number of microbatches times T is at least the stage's passes of all microbatches plus
+ * the time until the first one arrives at the stage. `back`: passes without weight gradients, plus
+ * the time until the last gradient has also gone back to the first stage. */
 static void add_way(struct builder *b, int stage, bool back)
 {
     double microbatches = b->problem->num_microbatches;
@@ -243,7 +244,8 @@ static void exclude(struct builder *b, const struct division *division)
 
 /* --- one solve -------------------------------------------------------------------------------- */
 
-/* The longest pass that a guess allows above the least sum, plus a tolerance for rounding. */
+/* The longest pass of a division whose surrogate is at most guess_s, plus a tolerance for rounding.
+ * The other passes are taken to have the least possible sum. */
 static double most_pass_s(const struct division_problem *problem, double guess_s)
 {
     if (guess_s == HUGE_VAL)

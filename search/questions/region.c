@@ -15,10 +15,10 @@
 
 /* --- the two properties -----------------------------------------------------------------------
  *
- * Both properties hold for functions whose logarithm is convex in the logarithms of the constants,
- * and which no slower constant makes smaller ("posynomials", Boyd et al., A tutorial on geometric
- * programming, 2007). Sums, products, maxima and powers >= 0 of such functions are again such
- * functions. Each duration of sim/cost is one:
+ * First: no slower constant makes a step shorter. Second: the logarithm of its time is convex in
+ * the logarithms of the constants. Both properties hold for posynomials (Boyd et al., A tutorial on
+ * geometric programming, 2007), and for sums, products, maxima and powers >= 0 of functions that
+ * have them. Each duration of sim/cost is such a function:
  *
  *   products   waves x (k + half_k) / efficiency, at least the traffic / bandwidth, plus kernel.
  *              The best tile is a minimum, but the same one for all half_k and efficiency. The best
@@ -26,7 +26,8 @@
  *              time. A sum that is exposed moves traffic out of the maximum, which only adds.
  *   attention  FLOPs x (n + half_seq) / n / efficiency, at least the traffic, plus kernel
  *   pointwise  bytes / memory_efficiency + kernels x kernel
- *   messages   latency x latency_factor + bytes / bandwidth_factor; NCCL's own numbers choose
+ *   messages   latency x latency_factor + bytes / bandwidth_factor. NCCL's own cost model chooses
+ *              the algorithm, so the algorithm is the same for all constants.
  *   host       the fourth-power mean of kernels and launches: a power of a sum of powers
  *
  * The time of a step is the longest path over these durations, in an order that no constant
@@ -125,10 +126,10 @@ static bool can_be_bounded(const struct region_request *request, const struct pl
 
 /* --- the region ------------------------------------------------------------------------------- */
 
-/* A coordinate is a constant's logarithm, negated for rates, so that larger values are slower and
- * the low corner of a part is the fastest. Only the first `num_cut` coordinates are halved. The
- * others always have their whole range: lower bounds use its fast end, upper bounds its slow
- * end. */
+/* A coordinate is a constant's logarithm, negated for rates, so that larger values are slower. A
+ * part of the region is a box of coordinates; it is fastest in its low corner. Only the first
+ * `num_cut` coordinates are halved. The others always have their whole range: lower bounds use its
+ * fast end, upper bounds its slow end. */
 enum { MOST_CUT = 6, MOST_CORNERS = 1 << MOST_CUT, MOST_POINTS = 2 * MOST_CUT + 1 };
 
 struct part {
@@ -246,8 +247,8 @@ static void take_constant(struct regions *r, const struct uncertain *constant)
     r->sign[r->count++] = rule_of(constant->name)->is_rate ? -1 : 1;
 }
 
-/* The change of the first plans' times when only this constant goes from one end of its range to
- * the other. */
+/* The largest change of the logarithm of a plan's time when only this constant goes from the fast
+ * end of its range to the slow end. Only the first LOOKED_AT plans are timed. */
 static double effect_of(const struct regions *r, int coordinate)
 {
     enum { LOOKED_AT = 16 };
@@ -541,9 +542,9 @@ static void rule_out(const struct regions *r, struct exam *exam, int *kept)
     part->num_open = count;
 }
 
-/* The coordinate along which the difference between the choice and the closest plan changes most:
- * by the difference of their slopes, or by the curvature, which is at most e (1 - e) where a slope
- * is e. */
+/* The coordinate along which the difference between the choice and the closest plan changes most.
+ * The change is estimated from the difference of their slopes and from the curvature of the
+ * choice's time, which is at most e (1 - e) where its slope is e. */
 static int cut_of(const struct regions *r, const struct exam *exam, size_t column)
 {
     struct slopes choice = slopes_of(r, exam, 0), other = slopes_of(r, exam, column);
@@ -698,7 +699,8 @@ static double cost_of(const struct regions *r, const struct part *part)
     return num_points(r) * (1.0 + part->num_open) + 2.0 * (1 << r->num_cut);
 }
 
-/* Takes the next parts, as many as the remaining work allows. */
+/* Takes the next parts, at most `most`, as long as the limit of computed times and bounds is not
+ * exceeded. */
 static size_t take_parts(struct regions *r, struct queue *queue, size_t most)
 {
     size_t count = 0;
