@@ -227,7 +227,7 @@ static void reduce_scatter_in_place(struct comm *comm, const struct comm_call *c
     apart.out = arena_grow(NULL, bytes + 1);
     run_started(comm, &apart);
     memcpy(call->out, apart.out, bytes);
-    /* After an abort MPI may still write to it. */
+    /* After a failure MPI may still write to this memory, so it is not freed. */
     if (!failure_is_kept(&comm->failure))
         free(apart.out);
 }
