@@ -69,7 +69,7 @@ template <typename T, int N> __global__ void sum_exponentials(struct loss_sums a
         is_here(a.loss, target) ? value_of(logits[target - a.loss.first]) - maximum : 0;
 }
 
-/* Runs in one block. */
+/* Adds the losses of all rows to the total, in one block. */
 __global__ void add_losses(struct loss_total a)
 {
     double sum = 0;
