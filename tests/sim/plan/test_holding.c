@@ -151,9 +151,37 @@ START_TEST(a_stage_holds_the_sum_of_its_chunks)
 }
 END_TEST
 
+/* Eight blocks of two kinds in all 256 orders, one for each chunk of a V on four stages, whose
+ * second round runs from the last stage to the first. */
+START_TEST(stages_of_a_v_repeat_only_with_equal_blocks_in_both_rounds)
+{
+    enum { BLOCKS = 8 };
+    struct err err = { 0 };
+    struct plan plan;
+    int repeats = 0;
+    question_draw(1, &question);
+    struct model *model = &question.model;
+    ck_assert(plan_parse("pp4 vpp2 mb1 schedule=zb-v", &question.arena, &plan, &err));
+    plan.dp = 1;
+    model->layers = BLOCKS;
+    struct block_kind wide = model_kind(model, 0), narrow = wide;
+    narrow.ffn /= 2;
+    for (unsigned order = 0; order < 1u << BLOCKS; order++) {
+        model->blocks =
+            (struct blocks){ .kinds = { wide, narrow }, .num_kinds = 2, .num_runs = BLOCKS };
+        for (int i = 0; i < BLOCKS; i++)
+            model->blocks.runs[i] = (struct block_run){ (int)(order >> i & 1), 1 };
+        repeats += check_plan(&plan);
+    }
+    ck_assert_int_gt(repeats, 0);
+    question_release(&question);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("holding");
+    tcase_add_test(tc, stages_of_a_v_repeat_only_with_equal_blocks_in_both_rounds);
     tcase_add_test(tc, a_stage_holds_the_sum_of_its_chunks);
     Suite *s = suite_create("sim/plan/holding");
     suite_add_tcase(s, tc);
