@@ -339,9 +339,9 @@ bool network_boundary_crosses(const struct system *system, const struct rank_gro
 {
     int node_size = system->cluster.levels[0].size;
     struct members of = only_set(stages);
-    bool is_last = stage == of.size - 1;
     if (!network_crosses(system, stages))
         return false;
-    return is_last || !are_aligned(of, node_size) ||
-           (long long)(stage + 1) * of.stride % node_size == 0 || of.stride % node_size == 0;
+    /* aligned groups over several nodes fill them, so their last rank ends a node too */
+    return !are_aligned(of, node_size) || (long long)(stage + 1) * of.stride % node_size == 0 ||
+           of.stride % node_size == 0;
 }
