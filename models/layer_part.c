@@ -440,8 +440,8 @@ static bool keeps_source(const struct builder *b, const struct op *product,
 }
 
 /* Chooses what a quantised product keeps: the copy of its input that is quantised along columns,
- * for the weight gradient; or the input before, or nothing, and then the backward makes that copy.
- * Attention's output that waits in fewer bits is written by the op that quantises it. */
+ * for the weight gradient; or the input before it was quantised, or nothing. In the last two cases
+ * the backward makes the copy, and the forward writes one copy less. */
 static void choose_kept(struct builder *b, struct op *product)
 {
     const struct recipe *recipe = b->options->recipe;
