@@ -232,7 +232,8 @@ static struct span worst_span(struct members of, int num_ranks, int node_size)
     return layout_worst_span(of.stride, of.size, num_ranks, node_size);
 }
 
-/* How a set of members lies on the sockets of its nodes; one socket if the node has no others. */
+/* The span of a set of members over sockets instead of nodes. A node whose file states no sockets
+ * counts as one socket. */
 static struct span socket_span(const struct system *system, struct members of, int num_ranks)
 {
     int socket_size = system->cluster.levels[0].socket_size;
@@ -308,7 +309,8 @@ bool network_crosses(const struct system *system, const struct rank_group *group
     return worst_span(only_set(group), group->num_ranks, node_size).num_nodes > 1;
 }
 
-/* As many pairs cross between two sockets as there are ranks from a member to the next. */
+/* The share of the link between two sockets that a pair of neighbouring members gets; 0 if no pair
+ * crosses. As many pairs cross as there are ranks from a member to the next, at most a socket's. */
 static double pair_share(const struct system *system, struct members of, int num_ranks)
 {
     int socket_size = system->cluster.levels[0].socket_size;

@@ -19,9 +19,9 @@
 struct evaluator;
 struct evaluator *evaluator_new(const struct system *system, const struct model *model);
 /* Switches to a system that differs from the first only in the number of GPUs and their memory, so
- * that cached costs of pieces still hold. Before this call the caller may
- * also change the number of layers of the model that evaluator_new got, if the kinds of blocks stay
- * the same and the routing is balanced. */
+ * that cached costs of pieces still hold. Before this call the caller may also change the number of
+ * layers of the model that evaluator_new got, if the kinds of blocks stay the same and the routing
+ * is balanced. */
 void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
 /* Switches to any system for the same model. Costs of pieces are computed anew; the orders of
  * schedules, which depend on no cost, are kept. */
@@ -85,9 +85,9 @@ double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct pl
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
 
-/* A lower bound of a step's fixed cost (host overhead minus the time that ranks save where an
- * exchange waits for fewer of them), when no stage's passes of a microbatch take longer than
- * `passes_s`. */
+/* A lower bound of a step's fixed cost, when no stage's passes of a microbatch take longer than
+ * `passes_s`. The fixed cost is the host overhead minus the time that is saved if a gradient
+ * exchange does not wait for all data ranks. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);
 
 /* A stage's share of the layers, in a plan with one chunk per stage. The functions below return the
@@ -133,7 +133,7 @@ double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan
  * has several kinds of blocks. The schedule must not be mirrored. duration_s[CHUNK_PASSES x round +
  * pass] becomes the seconds of each pass of the stage's chunks, blocking messages included. */
 struct rounds_score {
-    double spared_s; /* by pairs of a forward and a backward, in all microbatches of a step */
+    double spared_s; /* time that a step saves by running forwards and backwards in pairs */
     double data_comm_s, optimizer_s; /* as in struct stage_score */
 };
 struct rounds_score evaluate_rounds_with(struct evaluator *evaluator, const struct plan *plan,
