@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* The search ends after this many rejections by the mask in a row. */
+/* The largest numbers of points in a row that may be outside the space or rejected: of random
+ * points at a start, and of changed points in one step. */
 enum { MOST_STARTS = 10000, MOST_STEPS = 200 };
 
 struct scorer scorer_new(const struct search *search, const struct encoding *encoding,

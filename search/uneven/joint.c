@@ -15,8 +15,7 @@
 
 /* --- types and recompute ---------------------------------------------------------------------- */
 
-/* Stages of one type have the same layers of each kind, and the same total number of recomputed
- * layers. */
+/* The number of recomputed layers of all kinds. */
 static int recomputed_of(const struct holding *held)
 {
     int recomputed = 0;
@@ -25,6 +24,8 @@ static int recomputed_of(const struct holding *held)
     return recomputed;
 }
 
+/* Stages of one type have the same layers of each kind, and the same total number of recomputed
+ * layers. */
 static bool are_of_one_type(const struct holding *a, const struct holding *b)
 {
     return memcmp(a->count, b->count, MAX_BLOCK_KINDS * sizeof *a->count) == 0 &&
@@ -42,7 +43,7 @@ static bool is_first_of_type(const struct search *search, const struct plan *pla
     return true;
 }
 
-/* Whether stages are equal without checking each. */
+/* Whether the plan alone shows that all stages are equal, so that no stage must be checked. */
 static bool stages_are_even(const struct search *search, const struct plan *plan)
 {
     return plan_is_even(plan) && model_num_kinds(search->space->model) == 1;
@@ -96,8 +97,8 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
     return parameters * (state.optimizer + state.gradients) / state_ranks(plan, STATE_OPTIMIZER);
 }
 
-/* The kept bytes of all chunks of a stage that are in flight. On one stage the buffers' layers stay
- * on the GPU (sim/memory/memory.c). */
+/* Bytes of offloaded activations of a stage, for all its microbatches in flight. With one stage,
+ * the activations of the layer in use and of the layer being copied stay on the GPU. */
 static double activation_bytes(const struct search *search, const struct plan *plan, int in_flight,
                                const int of_kind[MAX_BLOCK_KINDS])
 {
@@ -203,7 +204,9 @@ double joint_most_host_bytes(const struct search *search, const struct plan *pla
     return most_bytes;
 }
 
-/* Stages differ in layers, embedding and head, and each has the same number of ranks. */
+/* The optimizer state of the layers, the embedding and the head, and the activations of all layers,
+ * divided by the number of stages, give the mean bytes of a rank. All stages have the same number
+ * of ranks. */
 double joint_mean_host_bytes(const struct search *search, const struct plan *plan)
 {
     int node_size = search->system->cluster.levels[0].size;
