@@ -1,6 +1,6 @@
 /* exec/device/host_stream.h - the host's streams and events: a stream is a thread that runs a queue
- * of work, and an event counts the records that its stream has reached. Only device_host.c and the
- * host's graphs include it. */
+ * of work, and an event counts how many of its records in the stream have been reached. Only
+ * device_host.c and the host's graphs include it. */
 #ifndef EXEC_DEVICE_HOST_STREAM_H
 #define EXEC_DEVICE_HOST_STREAM_H
 
