@@ -195,8 +195,8 @@ __global__ void __launch_bounds__(BLOCK, 2)
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         /* Some of the warp's queries see some of these keys. */
         bool is_seen = key0 < own_query + MATRICES * MMA_ROWS;
-        uint32_t drawn[MATRICES]; /* drawn before the scores are computed, as both would need too
-                                        many registers */
+        uint32_t drawn[MATRICES]; /* drawn before the scores are computed, as draws and scores
+                                        together need too many registers */
         if (drops && is_seen)
 #pragma unroll
             for (int m = 0; m < MATRICES; m++)
