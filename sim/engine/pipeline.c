@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sorted shape (order.h). Shapes are kept in a linked list: there are only about a hundred, and
+/* A schedule with its numbers of stages, chunks and microbatches, and the sorted order of its
+ * passes (order.h). Shapes are kept in a linked list: there are only about a hundred, and
  * successive plans often share one. */
 struct pipeline_shape {
     const struct generator *generator;
@@ -59,7 +60,8 @@ static void make_table_room(struct pipeline_cache *cache, int count)
     cache->table_s = arena_grow(cache->table_s, sizeof(double) * (size_t)cache->table_capacity);
 }
 
-/* Fills in the durations and the lag that orders with pairs add (sim/engine/order.h). */
+/* Fills the tables that order_time reads (sim/engine/order.h): the pipeline's durations and the
+ * lags between stages, then those of whole backwards and pairs, and the lag of a V's turn. */
 static void fill_table(const struct pipeline *pipeline, double *duration_s, double *lag_s)
 {
     const struct schedule_shape *shape = &pipeline->shape;
