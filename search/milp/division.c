@@ -16,7 +16,8 @@ struct quest {
     const struct division_problem *problem;
     const struct program_limits *limits;
     struct arena *arena;
-    double floor_s; /* below every division: the least sum and the least longest pass */
+    double floor_s; /* lower bound of every division's surrogate, from the least sum of passes and
+                       the least longest pass */
     double excess;  /* excess of the guess over floor_s; HUGE_VAL: no guess */
     struct divisions *found;
 };
@@ -58,8 +59,8 @@ static bool find_next(struct quest *quest, int *choice, double *surrogate_s,
     }
 }
 
-/* Takes a division. Returns whether there may be more: divisions beyond the guess were not
- * searched. */
+/* Adds a division to those found, and updates their bound. Returns whether there may be more, as
+ * divisions beyond the guess were not searched. */
 static bool take(struct quest *quest, const int *choice, double surrogate_s,
                  const struct program_result *result)
 {
