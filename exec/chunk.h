@@ -17,8 +17,8 @@ struct chunk {
     int num_stores;
     struct store **units;                 /* [piece] store of the piece; NULL: it has no weights */
     struct pass_steps passes[NUM_PASSES]; /* [opcode] */
-    /* [opcode] the steps of a step's last backward that also reduces whole gradients; .at is NULL
-     * if REDUCE_GRAD reduces all of them */
+    /* [opcode] like `passes`, for the chunk's last backward in a training step, which also reduces
+     * whole gradients; .at is NULL if REDUCE_GRAD reduces all of them */
     struct pass_steps last[NUM_PASSES];
 };
 
