@@ -25,10 +25,12 @@ enum split_kind {
                          others, and the last stage, with the head, takes no longer than the others
                          (num_layers_in_first_pipeline_stage, ..._last_...) */
     /* Models with modules that predict later tokens. The other splits have them beside the head and
-     * the last blocks. Chunks with blocks differ by at most one layer, a module counting as one. */
+     * the last blocks. Chunks with blocks differ by at most one layer, a module counting as one. In
+     * Megatron's layout strings, t is a layer, m a module, L the loss and | begins a chunk. */
     SPLIT_ENDS_ALONE,  /* "|mL": modules and head are a chunk without blocks */
-    SPLIT_HEAD_ALONE,  /* "tm|L": the head is, and the modules are in the chunk before it */
-    SPLIT_LATER_ALONE, /* "m|L": the modules are a chunk of their own too */
+    SPLIT_HEAD_ALONE,  /* "tm|L": the head is a chunk without blocks; the modules are in the one
+                          before it */
+    SPLIT_LATER_ALONE, /* "|m|L": modules and head are two chunks without blocks */
     SPLIT_GIVEN,       /* the base plan's list */
     SPLIT_ALSO,        /* the list of a plan that is added to the space */
     NUM_SPLIT_KINDS

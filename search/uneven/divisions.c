@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds one stage: from the number of ways of `stages` stages, by layers, to that of stages + 1. A
- * stage of k layers has one way, or k + 1; both are running sums. */
+/* Adds one stage. ways[l] is the number of ways to divide l layers over the stages so far. A stage
+ * of k layers counts one way; with `mixes` k + 1 ways, one for each number of recomputed layers. */
 static void add_stage(double *ways, int layers, bool mixes)
 {
     double once = 0;
