@@ -20,8 +20,8 @@ bool evidence_counts(const struct run_case *of, const struct system *system,
 
 /* Makes n scored cases the evidence for jobs of `model`, which is borrowed. If n exceeds
  * MOST_EVIDENCE, runs of models as wide as `model` are taken first, then other runs. If only some
- * of them fit, these are evenly spaced. `predictions` are those of `cases`; arrays live in the
- * arena. */
+ * of a group fit, runs at even distances in the list are taken. `predictions` are those of `cases`;
+ * arrays live in the arena. */
 void evidence_gather(const struct run_case *const *of, int n, const struct run_case *cases,
                      const struct run_prediction *predictions, const struct model *model,
                      struct arena *arena, struct evidence *out);
