@@ -60,7 +60,8 @@ class Order:
         near = self.tests.executing(mutant.file, mutant.line)
         further = {name: [unit for unit in units if unit not in near.get(name, ())]
                    for name, units in self.tests.executing(mutant.file, mutant.line, True).items()}
-        return self.sorted_runs(mutant, near) + self.sorted_runs(mutant, {name: units for name, units in further.items() if units})
+        further = {name: units for name, units in further.items() if units}
+        return self.sorted_runs(mutant, near) + self.sorted_runs(mutant, further)
 
     def sorted_runs(self, mutant, units_of):
         folder, found = os.path.dirname(mutant.file), []
