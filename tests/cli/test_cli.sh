@@ -148,7 +148,7 @@ if asks_large; then
     shows '^ +960 of 1000 GPUs: no plan divides batch 1536 over all$'
     shows '^    960 GPUs .* GPU-hours \([0-9]+ \$\) per billion tokens: tp'
     shows '^    batch 1600 .* per billion tokens: tp'
-    shows '^    992 GPUs, batch 1488 .* per billion tokens: tp4 pp8 dp31'
+    shows '^    960 GPUs, batch 1560 .* per billion tokens: tp4 pp8 dp30'
     run 0 --gpus 1000 --model 175b --json
     shows '^  "gpus": 960,$'
     shows '^  "asked_gpus": 1000,$'

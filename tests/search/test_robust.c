@@ -146,7 +146,7 @@ START_TEST(draws_depend_on_the_seed_but_not_on_the_number_of_jobs)
 {
     if (is_spared(_i, 1))
         return;
-    struct robust_request request = new_request(0.3);
+    struct robust_request request = new_request(0.6);
     struct robustness first = search_robust(&request);
     request.jobs = 5 - 4 * _i;
     struct robustness again = search_robust(&request);
