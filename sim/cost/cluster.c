@@ -287,6 +287,8 @@ json_t *cluster_write(const struct cluster *cluster)
     json_object_set_new(group, "segment", json_integer(cluster->segment));
     json_object_set_new(group, "gpus_per_host", json_integer(cluster->gpus_per_host));
     json_object_set_new(object, "cpu", json_string(cluster->amd_cpu ? "amd" : "intel"));
+    if (*cluster->stack_name)
+        json_object_set_new(object, "stack", json_string(cluster->stack_name));
     json_object_set_new(object, "groups", json_pack("[o]", group));
     return object;
 }
