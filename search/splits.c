@@ -7,6 +7,11 @@
 #include <math.h>
 #include <string.h>
 
+/* head_layers counts FLOPs, of which head and loss do fewer in a second than a layer: they take up
+ * to twice as long. So from this number on they may take longer than a layer, and splits with a
+ * lighter last chunk are listed too. */
+static const double heavy_head = 0.5;
+
 struct list {
     const struct split_request *request;
     struct splits found;
@@ -93,24 +98,13 @@ static void add_without_blocks(struct list *list, int vpp)
     add(list, vpp, SPLIT_LATER_ALONE, nearly_even(list, chunks, chunks - 2, 0));
 }
 
-/* The middle stages have `middle` layers each, the fewest with which the last stage and its head
- * are no slower: middle >= last + head_layers. Every stage's layers are a multiple of its chunks.
- * NULL when an end would get no layers, or no end would be lighter. */
-static const int *light_last(struct list *list, int vpp)
+/* The chunks of stages of which the first, the last and the middle ones have these layers. NULL if
+ * the first has more than a middle one, or an end fewer than `least_end`. */
+static const int *stages_of(struct list *list, int vpp, int middle, int last, int least_end)
 {
     const struct split_request *request = list->request;
-    int pp = request->pp, num_layers = request->model->layers;
-    int least_end = vpp == 1 ? 0 : vpp;
-    int middle = vpp * (int)ceil((num_layers + request->head_layers) / ((double)pp * vpp));
-    int first, last;
-    for (;; middle += vpp) {
-        last = vpp * (int)floor((middle - request->head_layers) / vpp);
-        last = last < least_end ? least_end : last;
-        first = num_layers - (pp - 2) * middle - last;
-        if (first <= middle)
-            break;
-    }
-    if (first < least_end || last >= middle)
+    int pp = request->pp, first = request->model->layers - (pp - 2) * middle - last;
+    if (first > middle || first < least_end || last < least_end)
         return NULL;
     struct placement placement = { pp, vpp, NULL };
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)(pp * vpp));
@@ -118,6 +112,45 @@ static const int *light_last(struct list *list, int vpp)
         int stage = placement_stage(placement, chunk);
         layers[chunk] = (stage == 0 ? first : stage == pp - 1 ? last : middle) / vpp;
     }
+    return layers;
+}
+
+/* The middle stages have `middle` layers each, the fewest with which the last stage and its head
+ * are no slower: middle >= last + head_layers. Every stage's layers are a multiple of its chunks.
+ * With a heavy head, a second split has one layer less in each chunk of the last stage and one more
+ * in each of the first. */
+static void add_light(struct list *list, int vpp)
+{
+    const struct split_request *request = list->request;
+    int pp = request->pp, num_layers = request->model->layers;
+    int least_end = vpp == 1 ? 0 : vpp;
+    int middle = vpp * (int)ceil((num_layers + request->head_layers) / ((double)pp * vpp));
+    int last;
+    for (;; middle += vpp) {
+        last = vpp * (int)floor((middle - request->head_layers) / vpp);
+        last = last < least_end ? least_end : last;
+        if (num_layers - (pp - 2) * middle - last <= middle)
+            break;
+    }
+    if (last >= middle)
+        return;
+    const int *light = stages_of(list, vpp, middle, last, least_end);
+    const int *lighter = stages_of(list, vpp, middle, last - vpp, least_end);
+    if (light)
+        add(list, vpp, SPLIT_LIGHT_LAST, light);
+    if (lighter && request->head_layers >= heavy_head)
+        add(list, vpp, SPLIT_LIGHTER_LAST, lighter);
+}
+
+/* One layer of the last chunk moves to the last chunk of a stage in the middle, if all chunks are
+ * equal: the head takes its place. Of all stages one in the middle delays the others the least. */
+static const int *one_moved(struct list *list, int chunks)
+{
+    int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);
+    for (int i = 0; i < chunks; i++)
+        layers[i] = list->request->model->layers / chunks;
+    layers[chunks - 1 - list->request->pp / 2]++;
+    layers[chunks - 1]--;
     return layers;
 }
 
@@ -145,13 +178,17 @@ static void list_of_vpp(struct list *list, int vpp)
         add(list, vpp, SPLIT_EMBEDDING, ends_shorter(list, chunks, most, 1, 0));
         add(list, vpp, SPLIT_LOSS, ends_shorter(list, chunks, most, 0, 1));
     } else if ((num_layers + 2) % chunks == 0) {
-        add(list, vpp, SPLIT_BOTH, ends_shorter(list, chunks, (num_layers + 2) / chunks, 1, 1));
+        int most = (num_layers + 2) / chunks;
+        add(list, vpp, SPLIT_BOTH, ends_shorter(list, chunks, most, 1, 1));
+        if (most > 1 && request->head_layers >= heavy_head)
+            add(list, vpp, SPLIT_LOSS_TWICE, ends_shorter(list, chunks, most, 0, 2));
     } else if (!divides_somehow(request) && chunks <= num_layers) {
         add(list, vpp, SPLIT_NEARLY, nearly_even(list, chunks, chunks, 0));
     }
-    const int *light = vpp == 1 || list->found.count > before ? light_last(list, vpp) : NULL;
-    if (light)
-        add(list, vpp, SPLIT_LIGHT_LAST, light);
+    if (vpp == 1 || list->found.count > before)
+        add_light(list, vpp);
+    if (num_layers % chunks == 0 && request->head_layers >= heavy_head)
+        add(list, vpp, SPLIT_ONE_MOVED, one_moved(list, chunks));
     if (vpp == 1 || list->found.count > before)
         add_without_blocks(list, vpp);
 }
@@ -161,9 +198,9 @@ struct splits splits_of(const struct split_request *request, struct arena *arena
     int most = request->pp > 1 ? (request->model->layers + 2) / request->pp : 1;
     int first = request->vpp > 0 ? request->vpp : 1;
     int last = request->vpp > 0 ? request->vpp : most > 1 ? most : 1;
-    /* A vpp has at most six splits: two that count an end as a layer, one with a light last stage,
-     * and three with chunks that have no blocks. */
-    enum { MOST_OF_VPP = 6 };
+    /* A vpp has at most these splits: an even one, two that count ends as layers, two with a light
+     * last stage, one with a layer moved, and three with chunks that have no blocks. */
+    enum { MOST_OF_VPP = 9 };
     struct list list = { .request = request, .arena = arena };
     list.found.at = ARENA_ARRAY(arena, struct split, (size_t)(MOST_OF_VPP * (last - first + 1)));
     for (int vpp = first; vpp <= last; vpp++)

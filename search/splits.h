@@ -19,11 +19,16 @@ enum split_kind {
                            (account_for_embedding_in_pipeline_split) */
     SPLIT_LOSS, /* the loss counts as a layer: k - 1 in the last chunk (account_for_loss_in_...) */
     SPLIT_BOTH, /* both count as layers */
+    SPLIT_LOSS_TWICE, /* the loss counts as two layers: k - 2 in the last chunk. This and the other
+                         splits marked with (h) are listed if the head takes half a layer or more */
     SPLIT_NEARLY, /* one layer less in the last chunk, then also in the first, the second and so on;
                      used only if no other split divides the layers over these stages */
-    SPLIT_LIGHT_LAST, /* the first and the last stage have different numbers of layers from the
-                         others, and the last stage, with the head, takes no longer than the others
-                         (num_layers_in_first_pipeline_stage, ..._last_...) */
+    SPLIT_LIGHT_LAST,   /* the first and the last stage have different numbers of layers from the
+                           others, and the last stage, with the head, takes no longer than the others
+                           (num_layers_in_first_pipeline_stage, ..._last_...) */
+    SPLIT_LIGHTER_LAST, /* the same with one layer less in each chunk of the last stage (h) */
+    SPLIT_ONE_MOVED, /* equal chunks, but a stage in the middle has one layer of the last chunk (h)
+                      */
     /* Models with modules that predict later tokens. The other splits have them beside the head and
      * the last blocks. Chunks with blocks differ by at most one layer, a module counting as one. In
      * Megatron's layout strings, t is a layer, m a module, L the loss and | begins a chunk. */

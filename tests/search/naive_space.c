@@ -76,6 +76,17 @@ static void try_nearly(const struct model *model, struct naive_splits *splits, i
     add_split(splits, pp, vpp, layers);
 }
 
+static void try_stages(struct naive_splits *splits, int pp, int vpp, int first, int middle,
+                       int last)
+{
+    int layers[4096], least = vpp > 1 ? vpp : 0;
+    if (first < least || last < least || first > middle)
+        return;
+    for (int i = 0; i < pp * vpp; i++)
+        layers[i] = (i % pp == 0 ? first : i % pp == pp - 1 ? last : middle) / vpp;
+    add_split(splits, pp, vpp, layers);
+}
+
 static void try_light(const struct model *model, struct naive_splits *splits, int pp, int vpp)
 {
     double head = model_head_layers(model, model->seq);
@@ -89,12 +100,9 @@ static void try_light(const struct model *model, struct naive_splits *splits, in
                 continue;
             if (first > middle)
                 break; /* the split with the fewest layers in the last chunk */
-            if (first < (vpp > 1 ? vpp : 0))
-                return;
-            int layers[4096];
-            for (int i = 0; i < pp * vpp; i++)
-                layers[i] = (i % pp == 0 ? first : i % pp == pp - 1 ? last : middle) / vpp;
-            add_split(splits, pp, vpp, layers);
+            try_stages(splits, pp, vpp, first, middle, last);
+            if (head >= 0.5)
+                try_stages(splits, pp, vpp, first + vpp, middle, last - vpp);
             return;
         }
 }
@@ -131,12 +139,23 @@ static void try_without_layers(const struct model *model, struct naive_splits *s
     add_split_at(splits, pp, vpp, layers, true);
 }
 
+/* A layer of the last chunk is on the middle stage of its round. */
+static void try_moved(const struct model *model, struct naive_splits *splits, int pp, int vpp)
+{
+    int layers[4096], chunks = pp * vpp;
+    for (int i = 0; i < chunks; i++) {
+        bool is_middle = i / pp == vpp - 1 && i % pp == (pp - 1) - pp / 2;
+        layers[i] = model->layers / chunks + is_middle - (i == chunks - 1);
+    }
+    add_split(splits, pp, vpp, layers);
+}
+
 struct naive_splits naive_splits(const struct model *model, int pp)
 {
     struct naive_splits splits = {
-        ARENA_ARRAY(&lists, struct naive_split, 6 * (size_t)model->layers + 18), 0
+        ARENA_ARRAY(&lists, struct naive_split, 9 * (size_t)model->layers + 27), 0
     };
-    bool any = false;
+    bool any = false, is_heavy = model_head_layers(model, model->seq) >= 0.5;
     for (int counted = 0; counted < 3; counted++)
         any = any || (model->layers + counted) % pp == 0;
     for (int vpp = 1; pp > 1 && pp * vpp <= model->layers + 2; vpp++) {
@@ -146,10 +165,15 @@ struct naive_splits naive_splits(const struct model *model, int pp)
             try_ends(model, &splits, pp, vpp, 0, 0);
         bool one =
             try_ends(model, &splits, pp, vpp, 1, 0) && try_ends(model, &splits, pp, vpp, 0, 1);
-        if (!one && !try_ends(model, &splits, pp, vpp, 1, 1) && !any && pp * vpp <= model->layers)
+        bool both = !one && try_ends(model, &splits, pp, vpp, 1, 1);
+        if (both && is_heavy && model->layers + 2 > pp * vpp)
+            try_ends(model, &splits, pp, vpp, 0, 2);
+        if (!one && !both && !any && pp * vpp <= model->layers)
             try_nearly(model, &splits, pp, vpp);
         if (vpp == 1 || splits.count > before)
             try_light(model, &splits, pp, vpp);
+        if (even && is_heavy)
+            try_moved(model, &splits, pp, vpp);
         if (vpp == 1 || splits.count > before)
             try_without_layers(model, &splits, pp, vpp);
     }

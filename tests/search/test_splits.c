@@ -1,0 +1,79 @@
+#include "tests/testing.h"
+
+#include "search/splits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct arena arena;
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+/* The layers of a split in words: "3 4x14 2"; "even" if all chunks are equal. */
+static const char *words_of(const struct split *split, int chunks, char *text, size_t size)
+{
+    size_t length = 0;
+    if (!split->layers)
+        return "even";
+    for (int first = 0, end; first < chunks; first = end) {
+        for (end = first + 1; end < chunks && split->layers[end] == split->layers[first];)
+            end++;
+        int written = snprintf(text + length, size - length, end - first > 1 ? "%s%dx%d" : "%s%d",
+                               first > 0 ? " " : "", split->layers[first], end - first);
+        length += (size_t)written;
+    }
+    return text;
+}
+
+static const struct {
+    const char *what;
+    int layers, pp, vpp;
+    double head; /* layers that take as long as the head, by FLOPs */
+    const char *splits[5];
+} cases[] = {
+    { "GPT-3 175B", 96, 8, 12, 0.4, { "even" } },
+    { "Llama 3 405B", 126, 16, 8, 0.7, { "0 1x126 0" } }, /* k - 2 would be negative */
+    { "DeepSeek-V3", 61, 16, 1, 1.2, { "3x2 4x13 3", "3 4x14 2", "4x15 1" } },
+    { "BLOOM", 70, 12, 3, 1.5, { "1 2x34 1", "2x35 0" } },
+    /* middle stages of 8 need a first stage of -2 layers beside a last one of 2 */
+    { "48 layers", 48, 8, 2, 0.5, { "even", "3x11 4 3x3 2" } },
+    { "Llama 3 8B", 32, 2, 1, 2, { "even", "17 15" } },
+    /* 22 layers on 4 stages: 6, 6, and ends of 5 and 5, or 6 and 4 */
+    { "22 layers", 22, 4, 1, 0.5, { "5 6x2 5", "6x3 4" } },
+};
+
+START_TEST(usual_models_have_these_splits)
+{
+    struct model model = { .layers = cases[_i].layers };
+    struct split_request request = { .model = &model,
+                                     .pp = cases[_i].pp,
+                                     .vpp = cases[_i].vpp,
+                                     .space = CHUNKS_MEGATRON,
+                                     .head_layers = cases[_i].head };
+    struct splits splits = splits_of(&request, &arena);
+    for (int i = 0; i < splits.count; i++) {
+        char text[400];
+        const char *words =
+            words_of(&splits.at[i], cases[_i].pp * cases[_i].vpp, text, sizeof text);
+        ck_assert_msg(cases[_i].splits[i] != NULL, "%s: %s more", cases[_i].what, words);
+        ck_assert_msg(strcmp(words, cases[_i].splits[i]) == 0, "%s: %s, not %s", cases[_i].what,
+                      words, cases[_i].splits[i]);
+    }
+    ck_assert_ptr_null(cases[_i].splits[splits.count]);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("search/splits");
+    TCase *shapes = tcase_create("splits");
+    tcase_add_checked_fixture(shapes, NULL, release);
+    tcase_add_loop_test(shapes, usual_models_have_these_splits, 0, LENGTH(cases));
+    suite_add_tcase(s, shapes);
+    return s;
+}
+
+TEST_MAIN(suite)
