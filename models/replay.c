@@ -3,6 +3,7 @@
 #include "models/replay.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *const replay_names[NUM_REPLAYS + 1] = { "core_attn",   "mlp",     "layernorm",
                                                     "moe",         "moe_act", "shared_experts",
@@ -44,47 +45,183 @@ static const struct part *part_with(enum op_region region, unsigned replays)
     return found;
 }
 
-/* The part that replays an op. Quantising what a part drops belongs to that part. */
-static const struct part *part_of_op(const struct op *op, unsigned replays)
+/* A block's forward list, and for each value the op that makes it and the last op that keeps it for
+ * the backward; NO_ID: none. */
+struct list {
+    const struct ops *ops;
+    short maker[MAX_VALUES], last_keeper[MAX_VALUES];
+};
+
+static void index_list(const struct ops *forward, struct list *list)
 {
-    const struct part *part = part_with(op->region, replays);
-    const struct part *source = part_with(op->source_region, replays);
+    list->ops = forward;
+    for (int i = 0; i < forward->operands->num_values; i++)
+        list->maker[i] = list->last_keeper[i] = NO_ID;
+    for (int i = 0; i < forward->count; i++) {
+        const struct op *op = &forward->at[i];
+        for (int k = 0; k < op->out.count; k++)
+            list->maker[op->out.at[k]] = (short)i;
+        for (int k = 0; k < op->saved.count; k++)
+            list->last_keeper[op->saved.at[k]] = (short)i;
+    }
+}
+
+static bool is_saved(const struct list *list, int value)
+{
+    return list->last_keeper[value] != NO_ID;
+}
+
+/* --- the ledger of a list ----------------------------------------------------------------------
+ */
+
+/* Values of one op. */
+struct entry {
+    double bytes;
+    signed char made_in, made_from; /* region and source_region of the op that makes it; made_in -1:
+                                       an input of the list */
+};
+
+static struct entry entry_of(const struct list *list, int value)
+{
+    int maker = list->maker[value];
+    const struct op *op = maker < 0 ? NULL : &list->ops->at[maker];
+    return (struct entry){ value_kept_bytes(&list->ops->operands->values[value]),
+                           (signed char)(op ? (int)op->region : -1),
+                           (signed char)(op ? (int)op->source_region : 0) };
+}
+
+struct ledger_op {
+    enum op_region region, source_region;
+    double kept_bytes;
+    short num_kept, num_in; /* entries: values that no later op keeps, then unkept inputs */
+};
+
+static struct ledger ledger_of(const struct list *list, struct arena *arena)
+{
+    const struct ops *ops = list->ops;
+    size_t most = (size_t)ops->count * 2 * MAX_IDS + 1;
+    struct ledger_op *at = ARENA_ARRAY(arena, struct ledger_op, (size_t)ops->count + 1);
+    struct entry *entries = ARENA_ARRAY(arena, struct entry, most);
+    struct entry *next = entries;
+    for (int i = 0; i < ops->count; i++) {
+        const struct op *op = &ops->at[i];
+        at[i] = (struct ledger_op){ .region = op->region,
+                                    .source_region = op->source_region,
+                                    .kept_bytes = op->kept_bytes };
+        for (int k = 0; k < op->saved.count; k++)
+            if (list->last_keeper[op->saved.at[k]] == i) {
+                *next++ = entry_of(list, op->saved.at[k]);
+                at[i].num_kept++;
+            }
+        for (int k = 0; k < op->in.count; k++)
+            if (!is_saved(list, op->in.at[k])) {
+                *next++ = entry_of(list, op->in.at[k]);
+                at[i].num_in++;
+            }
+    }
+    return (struct ledger){ at, entries, ops->count, (int)(next - entries) };
+}
+
+struct ledger ledger_copy(const struct ledger *ledger, struct arena *arena)
+{
+    size_t ops_bytes = (size_t)ledger->num_ops * sizeof *ledger->ops;
+    size_t entries_bytes = (size_t)ledger->num_entries * sizeof *ledger->entries;
+    return (struct ledger){
+        memcpy(arena_alloc(arena, ops_bytes), ledger->ops, ops_bytes),
+        memcpy(arena_alloc(arena, entries_bytes), ledger->entries, entries_bytes),
+        ledger->num_ops,
+        ledger->num_entries,
+    };
+}
+
+struct ledger ops_ledger(const struct ops *forward, struct arena *arena)
+{
+    struct list list;
+    index_list(forward, &list);
+    return ledger_of(&list, arena);
+}
+
+/* The part of each region in a set of parts. */
+struct parts_of_regions {
+    const struct part *at[NUM_OP_REGIONS];
+};
+
+static struct parts_of_regions parts_of_regions(unsigned replays)
+{
+    struct parts_of_regions parts_of;
+    for (int region = 0; region < NUM_OP_REGIONS; region++)
+        parts_of.at[region] = part_with((enum op_region)region, replays);
+    return parts_of;
+}
+
+bool replays_overlap(unsigned replays)
+{
+    for (int i = 0; i < REPLAY_PER_OP; i++)
+        for (int j = 0; j < REPLAY_PER_OP; j++)
+            if (i != j && (replays >> i & replays >> j & 1) != 0 &&
+                (parts[i].regions & ~parts[j].regions) == 0)
+                return true;
+    return false;
+}
+
+/* The part that replays an op. Quantising what a part drops belongs to that part. */
+static const struct part *part_of(const struct parts_of_regions *parts_of, int region,
+                                  int source_region)
+{
+    const struct part *part = parts_of->at[region];
+    const struct part *source = parts_of->at[source_region];
     return !part && source && source->drops_output ? source : part;
 }
 
-/* Bytes of a part's inputs that no op keeps, so that they must be kept for the replay. For example,
- * fp8 products keep the quantised value, not its source. */
-static double inputs_bytes(const struct ops *forward, const struct op *op, unsigned replays)
+struct replayed_regions replayed_regions(unsigned replays)
 {
-    const struct part *part = part_with(op->region, replays);
-    double bytes = 0;
-    for (int i = 0; part && part->keeps_inputs && i < op->in.count; i++) {
-        int maker = ops_maker(forward, op->in.at[i]);
-        bool is_of_other = maker < 0 || (IN(forward->at[maker].region) & part->regions) == 0;
-        if (is_of_other && !ops_keep(forward, op->in.at[i]))
-            bytes += value_kept_bytes(&forward->operands->values[op->in.at[i]]);
+    struct replayed_regions regions;
+    for (int region = 0; region < NUM_OP_REGIONS; region++) {
+        const struct part *part = part_with((enum op_region)region, replays);
+        regions.has[region] = part != NULL;
+        regions.drops[region] = part && part->drops_output;
     }
-    return bytes;
+    return regions;
 }
 
-/* Whether the replay makes a value that `op` keeps, so that the forward may free it. */
-static bool is_freed(const struct ops *forward, const struct op *op, int value, unsigned replays)
+/* Whether the replay makes a value that an op of `region` is the last to keep, so that the forward
+ * may free it. */
+static bool is_freed(const struct parts_of_regions *parts_of, const struct entry *entry,
+                     enum op_region region)
 {
-    int maker = ops_maker(forward, value);
-    const struct part *part = maker < 0 ? NULL : part_of_op(&forward->at[maker], replays);
-    return part && op_keeps_last(forward, op, value) &&
-           (part->drops_output || (part->regions & IN(op->region)) != 0);
+    const struct part *part =
+        entry->made_in < 0 ? NULL : part_of(parts_of, entry->made_in, entry->made_from);
+    return part && (part->drops_output || (part->regions & IN(region)) != 0);
 }
 
-static double parts_freed_bytes(const struct ops *forward, const struct op *op, unsigned replays)
+/* A part's inputs that no op keeps must be kept for the replay. For example, fp8 products keep the
+ * quantised value, not its source. */
+static bool is_kept_for_replay(const struct part *part, int made_in)
 {
-    double bytes = part_with(op->region, replays) ? op->kept_bytes : 0;
-    for (int i = 0; i < op->saved.count; i++) {
-        int value = op->saved.at[i];
-        if (is_freed(forward, op, value, replays))
-            bytes += value_kept_bytes(&forward->operands->values[value]);
+    return part && part->keeps_inputs && (made_in < 0 || (IN(made_in) & part->regions) == 0);
+}
+
+double ledger_freed(const struct ledger *ledger, unsigned replays, double freed_of[NUM_OP_REGIONS])
+{
+    struct parts_of_regions parts_of = parts_of_regions(replays);
+    const struct entry *entry = ledger->entries;
+    double freed_bytes = 0;
+    memset(freed_of, 0, NUM_OP_REGIONS * sizeof *freed_of);
+    for (int i = 0; i < ledger->num_ops; i++) {
+        const struct ledger_op *op = &ledger->ops[i];
+        const struct part *part = parts_of.at[op->region];
+        double bytes = part ? op->kept_bytes : 0, inputs_bytes = 0;
+        for (int k = 0; k < op->num_kept; k++, entry++)
+            if (is_freed(&parts_of, entry, op->region))
+                bytes += entry->bytes;
+        for (int k = 0; k < op->num_in; k++, entry++)
+            if (is_kept_for_replay(part, entry->made_in))
+                inputs_bytes += entry->bytes;
+        freed_bytes += bytes - inputs_bytes;
+        bool is_replayed = part_of(&parts_of, (int)op->region, (int)op->source_region) != NULL;
+        freed_of[is_replayed ? op->region : REGION_REST] += bytes - inputs_bytes;
     }
-    return bytes;
+    return freed_bytes;
 }
 
 /* --- per op ---------------------------------------------------------------------------------- */
@@ -113,11 +250,12 @@ static double share_again(const struct op *op, bool in_place, int *products)
     return op->kind == OP_GEMM ? columns_again(op, in_place, products) / op->n : 1;
 }
 
-static bool is_asked_for(const struct ops *forward, int i, const double *shares)
+static bool is_asked_for(const struct list *list, int i, const double *shares)
 {
+    const struct ops *forward = list->ops;
     for (int k = 0; k < forward->at[i].out.count; k++) {
         int value = forward->at[i].out.at[k];
-        if (ops_keep(forward, value))
+        if (is_saved(list, value))
             return true;
         for (int j = i + 1; j < forward->count; j++)
             if (shares[j] > 0 && op_reads(&forward->at[j], value))
@@ -127,7 +265,7 @@ static bool is_asked_for(const struct ops *forward, int i, const double *shares)
 }
 
 /* A copy of the op, reduced to a fraction of its matrices. */
-static struct op part_of(const struct op *op, double share)
+static struct op share_of(const struct op *op, double share)
 {
     struct op part = *op;
     double input = op->m * op->k;
@@ -142,10 +280,11 @@ static struct op part_of(const struct op *op, double share)
 }
 
 /* PyTorch keeps every output of a kept op, and the block's input. */
-static void keep_outputs(const struct ops *forward, const double *shares, double *kept_of)
+static void keep_outputs(const struct list *list, const double *shares, double *kept_of)
 {
+    const struct ops *forward = list->ops;
     for (int i = 0; i < forward->operands->num_values; i++)
-        kept_of[i] = ops_keep(forward, i) && ops_maker(forward, i) < 0;
+        kept_of[i] = is_saved(list, i) && list->maker[i] == NO_ID;
     for (int i = 0; i < forward->count; i++)
         for (int k = 0; k < forward->at[i].out.count; k++)
             kept_of[forward->at[i].out.at[k]] = 1 - shares[i];
@@ -173,29 +312,35 @@ static double all_saved_bytes(const struct ops *forward)
 
 /* Whether an op writes over a value whose maker is not replayed. Then memory holds only the
  * result. */
-static bool writes_over_kept(const struct ops *forward, int i, const double *shares)
+static bool writes_over_kept(const struct list *list, int i, const double *shares)
 {
-    if (!op_is_in_place(forward, &forward->at[i]))
+    if (!op_is_in_place(list->ops, &list->ops->at[i]))
         return false;
-    int maker = ops_maker(forward, forward->at[i].in.at[0]);
+    int maker = list->maker[list->ops->at[i].in.at[0]];
     return maker < 0 || shares[maker] == 0;
 }
 
-static bool is_read_again(const struct ops *forward, int value, const double *shares)
+static void find_read_again(const struct list *list, const double *shares, bool is_read[MAX_VALUES])
 {
-    for (int i = 0; i < forward->count; i++)
-        if (shares[i] > 0 && op_reads(&forward->at[i], value))
-            return true;
-    return false;
+    for (int i = 0; i < list->ops->count; i++) {
+        const struct op *op = &list->ops->at[i];
+        for (int k = 0; shares[i] > 0 && k < op->in.count; k++)
+            is_read[op->in.at[k]] = true;
+        for (int k = 0; shares[i] > 0 && k < MAX_SUMS; k++)
+            if (op->sum[k] != NO_ID)
+                is_read[op->sum[k]] = true;
+    }
 }
 
 /* Keeps the values that the backward or the replay reads and that the replay does not make. */
-static void keep_what_is_read(const struct ops *forward, const double *shares, double *kept_of)
+static void keep_what_is_read(const struct list *list, const double *shares, double *kept_of)
 {
-    for (int i = 0; i < forward->operands->num_values; i++) {
-        int maker = ops_maker(forward, i);
+    bool is_read[MAX_VALUES] = { false };
+    find_read_again(list, shares, is_read);
+    for (int i = 0; i < list->ops->operands->num_values; i++) {
+        int maker = list->maker[i];
         bool is_made = maker >= 0 && shares[maker] > 0;
-        kept_of[i] = !is_made && (ops_keep(forward, i) || is_read_again(forward, i, shares));
+        kept_of[i] = !is_made && (is_saved(list, i) || is_read[i]);
     }
 }
 
@@ -213,7 +358,7 @@ static struct ops some_of(const struct ops *forward, const double *shares, struc
     for (int i = 0; i < forward->count; i++) {
         int after = forward->at[i].after;
         if (shares[i] > 0) {
-            some.at[some.count] = part_of(&forward->at[i], shares[i]);
+            some.at[some.count] = share_of(&forward->at[i], shares[i]);
             some.at[some.count].after = after < 0 ? -1 : num_up_to[after] - 1;
             some.count++;
         }
@@ -230,28 +375,29 @@ static const bool *ops_again(const struct ops *forward, const double *shares, st
     return is_again;
 }
 
-static void leave_out_unasked(const struct ops *forward, double *shares)
+static void leave_out_unasked(const struct list *list, double *shares)
 {
-    for (int i = forward->count - 1; i >= 0; i--)
-        if (!is_asked_for(forward, i, shares))
+    for (int i = list->ops->count - 1; i >= 0; i--)
+        if (!is_asked_for(list, i, shares))
             shares[i] = 0;
 }
 
-static struct replay replay_per_op(const struct ops *forward, bool in_place, struct arena *arena)
+static struct replay replay_per_op(const struct list *list, bool in_place, struct arena *arena)
 {
+    const struct ops *forward = list->ops;
     double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
     double *kept_of = ARENA_ARRAY(arena, double, (size_t)forward->operands->num_values);
     int products = 0;
     for (int i = 0; i < forward->count; i++) {
         shares[i] = share_again(&forward->at[i], in_place, &products);
-        if (in_place && writes_over_kept(forward, i, shares))
+        if (in_place && writes_over_kept(list, i, shares))
             shares[i] = 0;
     }
-    keep_outputs(forward, shares, kept_of);
+    keep_outputs(list, shares, kept_of);
     double freed_bytes = all_saved_bytes(forward) - kept_bytes(forward, shares, kept_of);
-    leave_out_unasked(forward, shares);
+    leave_out_unasked(list, shares);
     if (in_place) {
-        keep_what_is_read(forward, shares, kept_of);
+        keep_what_is_read(list, shares, kept_of);
         freed_bytes = all_saved_bytes(forward) - kept_bytes(forward, shares, kept_of);
     }
     freed_bytes = fmax(0, freed_bytes);
@@ -264,35 +410,38 @@ static struct replay replay_per_op(const struct ops *forward, bool in_place, str
 
 /* Keeps values that the backward or the replay reads. A value that only replayed parts save is not
  * kept, because the replay computes it again. */
-static void keep_outside(const struct ops *forward, const double *shares, unsigned replays,
+static void keep_outside(const struct list *list, const double *shares, unsigned replays,
                          double *kept_of)
 {
-    keep_what_is_read(forward, shares, kept_of);
-    for (int i = 0; i < forward->count; i++) {
-        const struct op *op = &forward->at[i];
-        for (int k = 0; k < op->saved.count; k++)
-            if (op_keeps_last(forward, op, op->saved.at[k]))
-                kept_of[op->saved.at[k]] = !is_freed(forward, op, op->saved.at[k], replays);
+    struct parts_of_regions parts_of = parts_of_regions(replays);
+    keep_what_is_read(list, shares, kept_of);
+    for (int i = 0; i < list->ops->count; i++) {
+        const struct op *op = &list->ops->at[i];
+        for (int k = 0; k < op->saved.count; k++) {
+            struct entry entry = entry_of(list, op->saved.at[k]);
+            if (list->last_keeper[op->saved.at[k]] == i)
+                kept_of[op->saved.at[k]] = !is_freed(&parts_of, &entry, op->region);
+        }
     }
 }
 
 struct replay ops_replay(const struct ops *forward, unsigned replays, bool in_place,
                          struct arena *arena)
 {
+    struct list list;
+    index_list(forward, &list);
     if (replays == REPLAYS_PER_OP)
-        return replay_per_op(forward, in_place, arena);
+        return replay_per_op(&list, in_place, arena);
     double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
     double *kept_of = ARENA_ARRAY(arena, double, (size_t)forward->operands->num_values);
     struct replay replay = { .kept_of = kept_of };
-    for (int i = 0; i < forward->count; i++) {
-        const struct op *op = &forward->at[i];
-        double bytes = parts_freed_bytes(forward, op, replays) - inputs_bytes(forward, op, replays);
-        bool is_replayed = part_of_op(op, replays) != NULL;
-        shares[i] = is_replayed;
-        replay.freed_bytes += bytes;
-        replay.freed_of[is_replayed ? op->region : REGION_REST] += bytes;
-    }
-    keep_outside(forward, shares, replays, kept_of);
+    struct replayed_regions regions = replayed_regions(replays);
+    struct ledger ledger = ledger_of(&list, arena);
+    replay.freed_bytes = ledger_freed(&ledger, replays, replay.freed_of);
+    for (int i = 0; i < forward->count; i++)
+        shares[i] =
+            regions.has[forward->at[i].region] || regions.drops[forward->at[i].source_region];
+    keep_outside(&list, shares, replays, kept_of);
     replay.ops = some_of(forward, shares, arena);
     replay.is_again = ops_again(forward, shares, arena);
     return replay;

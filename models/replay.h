@@ -38,6 +38,8 @@ extern const char *const replay_names[NUM_REPLAYS + 1];
 enum {
     REPLAYS_CORE = 1u << REPLAY_CORE,
     REPLAYS_PER_OP = 1u << REPLAY_PER_OP, /* cannot be combined with other members */
+    /* in the costs of pieces: the least memory that any set of the model's parts needs */
+    REPLAYS_LEANEST = 1u << NUM_REPLAYS,
 };
 
 struct replay {
@@ -54,5 +56,24 @@ struct replay {
  * arena. */
 struct replay ops_replay(const struct ops *forward, unsigned replays, bool in_place,
                          struct arena *arena);
+
+/* What each set of parts frees of one list. It needs the list no longer. Not for REPLAYS_PER_OP. */
+struct ledger {
+    const struct ledger_op *ops;
+    const struct entry *entries; /* of all ops, in order */
+    int num_ops, num_entries;
+};
+struct ledger ops_ledger(const struct ops *forward, struct arena *arena);
+struct ledger ledger_copy(const struct ledger *ledger, struct arena *arena);
+/* Returns freed_bytes of struct replay and fills freed_of. */
+double ledger_freed(const struct ledger *ledger, unsigned replays, double freed_of[NUM_OP_REGIONS]);
+/* Whether a part of the set lies within another one, as moe_act lies within moe, so that the set
+ * without it repeats and frees the same. */
+bool replays_overlap(unsigned replays);
+/* Which ops the replay of a set of parts has: those of `has`, and quantisation of what `drops`. */
+struct replayed_regions {
+    bool has[NUM_OP_REGIONS], drops[NUM_OP_REGIONS];
+};
+struct replayed_regions replayed_regions(unsigned replays);
 
 #endif

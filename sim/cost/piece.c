@@ -8,7 +8,6 @@
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"
-#include "sim/cost/user_buffers.h"
 #include "sim/plan/context.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/ranks.h"
@@ -17,8 +16,7 @@
 
 #include <assert.h>
 #include <math.h>
-
-enum { MAX_LIST_OPS = 192, MAX_STREAMS = STREAM_COMPUTE + 1 + MAX_AXES };
+#include <string.h>
 
 /* Everything that the time of an op list depends on. */
 struct timer {
@@ -108,159 +106,55 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
     return num_row_blocks(op) * run_alone_s(timer, &run);
 }
 
-/* State while a list is simulated. Each stream runs its ops in order, and an op starts only when
- * its op of after[] has ended. */
-struct flight {
-    const struct timer *timer;
-    struct ops ops;
-    int after[MAX_LIST_OPS];     /* the op that each op waits for, or -1 */
-    double left_s[MAX_LIST_OPS]; /* remaining time when run alone */
-    bool done[MAX_LIST_OPS];
-    bool in_user_buffers; /* the tensor group's collectives */
-    int num_streams;      /* index of the last stream with ops, plus 1 */
-    int head[MAX_STREAMS];
-    double exposed_s[MAX_STREAMS]; /* exposed time of each stream so far */
-};
-
-/* The stream's current op; -1 when it has none or must wait. */
-static int running(struct flight *f, enum op_stream stream)
+/* A list's ops with the times that they take when each runs alone. */
+static struct timed_op *timed_ops(const struct timer *timer, const struct ops *ops,
+                                  struct arena *arena)
 {
-    int *head = &f->head[stream];
-    while (*head < f->ops.count && (f->ops.at[*head].stream != stream || f->done[*head]))
-        (*head)++;
-    if (*head == f->ops.count)
-        return -1;
-    int after = f->after[*head];
-    return after < 0 || f->done[after] ? *head : -1;
-}
-
-static void advance(struct flight *f, int op, double alone_s)
-{
-    if (op < 0)
-        return;
-    f->left_s[op] -= alone_s;
-    f->done[op] = f->left_s[op] <= 0;
-}
-
-/* Factor on compute time while the ops `at` run, of which some communicate. */
-static double compute_slowdown(const struct flight *f, const int at[MAX_STREAMS])
-{
-    const struct system *system = f->timer->system;
-    double slowdown = system->profile.overlap_compute_slowdown;
-    if (!f->in_user_buffers)
-        return slowdown;
-    for (int i = STREAM_COMPUTE + 1; i < f->num_streams; i++)
-        if (i != STREAM_TENSOR && at[i] >= 0)
-            return slowdown;
-    return fmin(slowdown, user_buffers_slowdown(system->gpu.num_sms));
-}
-
-/* Time until one of the running ops ends. While compute and another stream are both busy, each
- * slows the other. */
-static double fly_to_next_end(struct flight *f, const int at[MAX_STREAMS])
-{
-    const struct profile *profile = &f->timer->system->profile;
-    bool communicates = false;
-    for (int i = STREAM_COMPUTE + 1; i < f->num_streams; i++)
-        communicates |= at[i] >= 0;
-    bool both = at[STREAM_COMPUTE] >= 0 && communicates;
-    double slowdown[MAX_STREAMS];
-    double end_s[MAX_STREAMS];
-    double step_s = HUGE_VAL;
-    for (int i = 0; i < f->num_streams; i++) {
-        slowdown[i] = !both                 ? 1
-                      : i == STREAM_COMPUTE ? compute_slowdown(f, at)
-                                            : profile->overlap_comm_slowdown;
-        end_s[i] = at[i] >= 0 ? f->left_s[at[i]] * slowdown[i] : HUGE_VAL;
-        step_s = fmin(step_s, end_s[i]);
+    struct timed_op *timed = ARENA_ARRAY(arena, struct timed_op, (size_t)ops->count + 1);
+    for (int i = 0; i < ops->count; i++) {
+        const struct op *op = &ops->at[i];
+        timed[i] = (struct timed_op){
+            .alone_s = time_alone_s(timer, op),
+            .kernels = op->kernels,
+            .flops = op->flops,
+            .stream = op->stream,
+            .after = op->after,
+            .num_ranks = op_is_collective(op->kind) ? group_of(timer, op)->num_ranks : 0,
+            .kind = op->kind,
+            .pass = op->pass,
+            .in = op->in,
+            .made = op->out.count > 0 ? op->out.at[0] : NO_ID,
+            .region = op->region,
+            .source_region = op->source_region,
+        };
+        memcpy(timed[i].sum, op->sum, sizeof op->sum);
     }
-    /* The time that compute lost, by waiting or by slowdown, is exposed communication. */
-    for (int i = STREAM_COMPUTE + 1; i < f->num_streams; i++)
-        if (at[i] >= 0)
-            f->exposed_s[i] +=
-                at[STREAM_COMPUTE] < 0 ? step_s : step_s - step_s / slowdown[STREAM_COMPUTE];
-    for (int i = 0; i < f->num_streams; i++)
-        advance(f, at[i], end_s[i] <= step_s ? f->left_s[at[i]] : step_s / slowdown[i]);
-    return step_s;
-}
-
-static double makespan_s(struct flight *f)
-{
-    double now_s = 0;
-    for (;;) {
-        int at[MAX_STREAMS];
-        bool is_idle = true;
-        for (int i = 0; i < f->num_streams; i++) {
-            at[i] = running(f, (enum op_stream)i);
-            is_idle &= at[i] < 0;
-        }
-        if (is_idle)
-            return now_s;
-        now_s += fly_to_next_end(f, at);
-    }
-}
-
-/* Time that ranks of a group wait in a collective for the last one of them. */
-static double wait_s(const struct timer *timer, const struct op *op, double compute_s)
-{
-    if (!op_is_collective(op->kind))
-        return 0;
-    int size = group_of(timer, op)->num_ranks;
-    return drift_wait_s(timer->system->profile.drift_s, compute_s, size);
-}
-
-/* A stream's part of the exposed time. If no other stream communicates, it is exactly `comm_s`. */
-static double exposed_by(const struct flight *flight, const bool has_ops[MAX_STREAMS],
-                         enum op_stream stream, double comm_s)
-{
-    bool has_others = false;
-    for (int i = STREAM_COMPUTE + 1; i < flight->num_streams; i++)
-        has_others |= i != (int)stream && has_ops[i];
-    return has_others || flight->exposed_s[stream] == 0 ? flight->exposed_s[stream] : comm_s;
+    return timed;
 }
 
 /* Transformer Engine's user buffers need sequence parallelism, a tensor group within one NVLink
  * domain, and one hardware queue, so that copies start before products fill the multiprocessors. */
-static bool uses_user_buffers(const struct timer *timer)
+static bool uses_user_buffers(const struct system *system, const struct piece_question *question)
 {
-    const struct piece_question *question = timer->question;
-    const struct system *system = timer->system;
     return system->stack.user_buffers && system->stack.host.launches_ahead &&
            generations[system->gpu.arch].shares_queue && question->overlaps_tensor &&
            question->share.sp && question->share.tp <= cluster_node_size(&system->cluster);
 }
 
-static struct list_cost list_cost(const struct timer *timer, struct ops ops)
+static struct list_timer list_timer_of(const struct system *system,
+                                       const struct piece_question *question)
 {
-    assert(ops.count <= MAX_LIST_OPS);
-    struct flight flight = { .timer = timer, .ops = ops };
-    struct list_cost cost = { 0 };
-    bool has_ops[MAX_STREAMS] = { false };
-    double met_s = 0; /* compute time up to the last collective */
-    for (int i = 0; i < ops.count; i++) {
-        double waits_s = wait_s(timer, &ops.at[i], cost.compute_s - met_s);
-        flight.left_s[i] = time_alone_s(timer, &ops.at[i]) + waits_s;
-        flight.after[i] = ops.at[i].after;
-        if (op_is_collective(ops.at[i].kind))
-            met_s = cost.compute_s;
-        has_ops[ops.at[i].stream] = true;
-        if (flight.num_streams <= (int)ops.at[i].stream)
-            flight.num_streams = (int)ops.at[i].stream + 1;
-        if (ops.at[i].stream == STREAM_COMPUTE)
-            cost.compute_s += flight.left_s[i];
-        if (ops.at[i].kind == OP_FLASH_ATTENTION)
-            cost.attention_s += flight.left_s[i];
-        cost.kernels += ops.at[i].kernels;
-        cost.flops += ops.at[i].flops;
-    }
-    flight.in_user_buffers = uses_user_buffers(timer);
-    if (flight.in_user_buffers)
-        user_buffers_overlap(&ops, timer->question->share.tp, flight.after, flight.left_s);
-    cost.total_s = makespan_s(&flight);
-    cost.comm_s = cost.total_s - cost.compute_s;
-    cost.context_s = exposed_by(&flight, has_ops, STREAM_CONTEXT, cost.comm_s);
-    cost.expert_s = exposed_by(&flight, has_ops, STREAM_EXPERT, cost.comm_s);
-    return cost;
+    return (struct list_timer){
+        .profile = &system->profile,
+        .num_sms = system->gpu.num_sms,
+        .buffer_ranks = uses_user_buffers(system, question) ? question->share.tp : 0,
+    };
+}
+
+static struct list_cost list_cost(const struct timer *timer, struct ops ops, struct arena *arena)
+{
+    struct list_timer list = list_timer_of(timer->system, timer->question);
+    return timed_list_cost(&list, timed_ops(timer, &ops, arena), ops.count);
 }
 
 static bool is_input_half(const struct op *op)
@@ -422,35 +316,61 @@ static double gone_bytes(struct lives *lives, const struct op *op, int i)
     return op->kind == OP_ALL_REDUCE ? 0 : bytes + op->kept_bytes;
 }
 
-/* The largest number of bytes that a backward holds at once beyond what its forward kept. Gradients
- * and re-gathered inputs are counted from the op that computes them to the last op that reads them;
- * kept values that no later op reads are subtracted. A collective other than an all-reduce keeps
- * its input until the next op has run, as frameworks run that op at the same time (Megatron Core,
- * tensor_parallel/layers.py: the weight gradient during the reduce-scatter of the input gradient)
- * or before it. `back` has, for each region of the layer, the bytes that selective recompute
- * computes again when the region's backward begins. */
-static double moment_bytes(const struct timer *timer, const struct local_ops *local,
-                           const double back[NUM_OP_REGIONS])
+/* Gradients and re-gathered inputs are counted from the op that computes them to the last op that
+ * reads them; kept values that no later op reads are subtracted. */
+static void list_moments(const struct timer *timer, const struct local_ops *local,
+                         struct replay_source *out, struct arena *arena)
 {
     const struct ops *backward = &local->backward;
     const struct op_value *values = local->forward.operands->values;
+    struct moment *moments = ARENA_ARRAY(arena, struct moment, (size_t)backward->count + 1);
     struct lives lives;
     begin_lives(&lives, local);
-    double bytes = backward->input == NO_ID ? 0 : lives.bytes[backward->input];
-    double most_bytes = 0;
-    double leaving_bytes = 0; /* bytes that are freed after the next op */
-    bool is_back[NUM_OP_REGIONS] = { [REGION_REST] = true, [REGION_NORM] = true };
-    bytes += back[REGION_REST] + back[REGION_NORM];
+    out->input_bytes = backward->input == NO_ID ? 0 : lives.bytes[backward->input];
     for (int i = 0; i < backward->count; i++) {
         const struct op *op = &backward->at[i];
-        bytes += made_bytes(&lives, values, op) + (is_back[op->region] ? 0 : back[op->region]);
-        is_back[op->region] = true;
-        most_bytes = fmax(most_bytes, bytes + matrix_gradient_bytes(timer, op));
-        double gone = gone_bytes(&lives, op, i);
-        bytes -= leaving_bytes + (op_is_collective(op->kind) ? 0 : gone);
-        leaving_bytes = op_is_collective(op->kind) ? gone : 0;
+        moments[i].made_bytes = made_bytes(&lives, values, op);
+        moments[i].gradient_bytes = matrix_gradient_bytes(timer, op);
+        moments[i].gone_bytes = gone_bytes(&lives, op, i);
+        moments[i].region = op->region;
+        moments[i].is_collective = op_is_collective(op->kind);
     }
-    return most_bytes;
+    out->moments = moments;
+    out->num_moments = backward->count;
+}
+
+static struct replay_source replay_source_of(const struct timer *timer,
+                                             const struct local_ops *local, struct arena *arena)
+{
+    struct replay_source source = {
+        .forward = timed_ops(timer, &local->forward, arena),
+        .num_forward = local->forward.count,
+        .has_backward = local->backward.count > 0,
+        .ledger = ops_ledger(&local->forward, arena),
+    };
+    list_moments(timer, local, &source, arena);
+    return source;
+}
+
+/* The per-op policy repeats parts of ops, so it has a list of its own. */
+static struct replay_cost per_op_cost(const struct timer *timer, const struct local_ops *local,
+                                      const struct replay_source *source, struct arena *arena)
+{
+    bool in_place = stack_runtime(&timer->system->stack)->runs_in_place;
+    struct replay replay = ops_replay(&local->forward, REPLAYS_PER_OP, in_place, arena);
+    struct replay_cost cost = { .freed_bytes = replay.freed_bytes,
+                                .moment_bytes = most_moment_bytes(source, replay.freed_of) };
+    if (source->has_backward)
+        cost.list = list_cost(timer, replay.ops, arena);
+    return cost;
+}
+
+static struct piece_cost with_replay(struct piece_cost cost, const struct replay_cost *replay)
+{
+    cost.replay = replay->list;
+    cost.replayed_bytes = replay->freed_bytes;
+    cost.replayed_moment_bytes = replay->moment_bytes;
+    return cost;
 }
 
 /* Bytes of the incoming and the outgoing gradient in an op's backward. */
@@ -469,20 +389,23 @@ static double expert_tensors(const struct system *system, struct rank_share shar
     return system->stack.launches_each_expert ? local_dims(share, model, model->seq).experts : 1;
 }
 
-/* Adds a piece's tensors; those of experts are `of_experts` tensors for the host. Rows of a tied
+/* Sets a piece's tensors; those of experts are `of_experts` tensors for the host. Rows of a tied
  * vocabulary belong to the embedding, and also to the head if it holds a copy. */
-static void add_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary,
-                        double of_experts)
+static void set_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary,
+                        double of_experts, struct arena *arena)
 {
+    struct exchange_tensor *tensors =
+        ARENA_ARRAY(arena, struct exchange_tensor, (size_t)weights->count + 1);
     assert(weights->count <= MAX_PIECE_TENSORS);
     for (int i = 0; i < weights->count; i++) {
         const struct weight *weight = &weights->at[i];
         if (weight->of->is_frozen || (weight->of->is_vocabulary && !has_vocabulary))
             continue;
         cost->host_tensors += weight->of->is_of_experts ? of_experts : 1;
-        cost->tensors[cost->num_tensors++] =
+        tensors[cost->num_tensors++] =
             (struct exchange_tensor){ (double)weight->rows, (double)weight->columns, 1 };
     }
+    cost->tensors = tensors;
 }
 
 static double all_parameters(const struct operands *operands)
@@ -522,35 +445,33 @@ static double expert_parameters(const struct operands *operands)
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
                                     double parameters, double input_bytes, struct arena *arena)
 {
-    bool in_place = stack_runtime(&timer->system->stack)->runs_in_place;
-    struct replay replay =
-        ops_replay(&local.forward, (unsigned)timer->question->replays, in_place, arena);
+    struct list_timer list = list_timer_of(timer->system, timer->question);
+    unsigned replays = (unsigned)timer->question->replays;
+    struct replay_source source = replay_source_of(timer, &local, arena);
+    struct replay_cost replay = replays == REPLAYS_PER_OP
+                                    ? per_op_cost(timer, &local, &source, arena)
+                                    : replay_cost_of(&list, &source, replays);
     struct piece_cost cost = {
-        .forward = list_cost(timer, local.forward),
-        .replay = list_cost(timer, replay.ops),
-        .replayed_bytes = replay.freed_bytes,
+        .forward = timed_list_cost(&list, source.forward, source.num_forward),
         .parameters = parameters,
         .of_experts = expert_parameters(local.forward.operands),
         .trained = trained_parameters(local.forward.operands, parameters),
         .input_bytes = input_bytes,
         .waiting_bytes = waiting_bytes(timer, &local),
-        .moment_bytes = moment_bytes(timer, &local, (double[NUM_OP_REGIONS]){ 0 }),
-        .replayed_moment_bytes = moment_bytes(timer, &local, replay.freed_of),
+        .moment_bytes = most_moment_bytes(&source, (double[NUM_OP_REGIONS]){ 0 }),
     };
     if (timer->question->splits) {
-        cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena));
-        cost.weight = list_cost(timer, some_of(local.backward, is_weight_half, arena));
+        cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena), arena);
+        cost.weight = list_cost(timer, some_of(local.backward, is_weight_half, arena), arena);
     } else {
-        cost.backward = list_cost(timer, local.backward);
+        cost.backward = list_cost(timer, local.backward, arena);
     }
     for (int i = 0; i < local.forward.count; i++) {
         const struct op *op = &local.forward.at[i];
         cost.saved_bytes += op_saved_bytes(&local.forward, op);
         cost.working_bytes = fmax(cost.working_bytes, working_bytes(&local.forward, op));
     }
-    if (local.backward.count == 0)
-        cost.replay = (struct list_cost){ 0 };
-    return cost;
+    return with_replay(cost, &replay);
 }
 
 bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap)
@@ -757,10 +678,16 @@ static struct piece_cost even_block_cost(const struct timer *timer, block_lists 
     struct local_ops layer = lists(share, model, model->seq, options, overlap, arena);
     struct weights weights = weights_of(&layer.forward, share, 0, arena);
     struct piece_cost cost = piece_cost(timer, layer, (double)weights.elements, input_bytes, arena);
-    add_tensors(&cost, &weights, true, expert_tensors(timer->system, share, model));
+    set_tensors(&cost, &weights, true, expert_tensors(timer->system, share, model), arena);
     if (timer->question->matrices_apart)
         cost.matrices = list_matrices(timer->system, &layer.forward, options->dtype);
     return cost;
+}
+
+/* Whether the busiest expert rank has more rows than the mean, so that its memory differs. */
+static bool has_busiest_rank(const struct rank_share *share, const struct model *model)
+{
+    return model->experts > 0 && model->routing.kind != ROUTING_BALANCED && share->capacity == 0;
 }
 
 /* The cost of a block if experts may be loaded unequally; its memory is that of the busiest
@@ -772,12 +699,38 @@ static struct piece_cost block_cost(const struct timer *timer, block_lists *list
     struct piece_cost cost =
         even_block_cost(timer, lists, model, options, overlap, input_bytes, arena);
     struct rank_share share = timer->question->share;
-    if (model->experts == 0 || model->routing.kind == ROUTING_BALANCED || share.capacity > 0)
+    if (!has_busiest_rank(&share, model))
         return cost;
     struct model peak = model_of_peak(share, model);
     struct piece_cost fullest =
         even_block_cost(timer, lists, &peak, options, overlap, input_bytes, arena);
     return with_times(fullest, &cost);
+}
+
+static struct replay_source even_block_source(const struct timer *timer, block_lists *lists,
+                                              const struct model *model,
+                                              const struct layer_options *options, bool overlap,
+                                              struct arena *arena)
+{
+    struct local_ops layer =
+        lists(timer->question->share, model, model->seq, options, overlap, arena);
+    return replay_source_of(timer, &layer, arena);
+}
+
+static struct replay_source block_source(const struct timer *timer, block_lists *lists,
+                                         const struct model *model,
+                                         const struct layer_options *options, bool overlap,
+                                         struct arena *arena)
+{
+    struct replay_source source = even_block_source(timer, lists, model, options, overlap, arena);
+    struct rank_share share = timer->question->share;
+    if (!has_busiest_rank(&share, model))
+        return source;
+    struct model peak = model_of_peak(share, model);
+    struct replay_source fullest = even_block_source(timer, lists, &peak, options, overlap, arena);
+    fullest.forward = source.forward;
+    fullest.num_forward = source.num_forward;
+    return fullest;
 }
 
 /* The cost of embedding or head of a module that predicts a later token. They use the model's
@@ -795,18 +748,22 @@ static struct piece_cost later_end(const struct piece_cost *of)
 /* The stage of modules apart from the head holds a copy of the embedding's table, of which each
  * module counts an equal part. */
 static struct piece_cost later_embedding(const struct pieces *pieces, const struct model *model,
-                                         const struct weights *of_embedding, bool has_table)
+                                         const struct weights *of_embedding, bool has_table,
+                                         struct arena *arena)
 {
     struct piece_cost cost = later_end(&pieces->at[PIECE_EMBEDDING]);
     double part = 1.0 / model->mtp;
     if (!has_table)
         return cost;
+    struct exchange_tensor *tensors =
+        ARENA_ARRAY(arena, struct exchange_tensor, (size_t)of_embedding->count + 1);
+    cost.tensors = tensors;
     cost.parameters = part * pieces->logits / pieces->tokens * model->hidden;
     cost.trained.all = model_trains_table(model) ? cost.parameters : 0;
     for (int i = 0; i < of_embedding->count; i++)
         if (of_embedding->at[i].of->is_vocabulary && !of_embedding->at[i].of->is_frozen) {
             const struct weight *table = &of_embedding->at[i];
-            cost.tensors[cost.num_tensors++] =
+            tensors[cost.num_tensors++] =
                 (struct exchange_tensor){ (double)table->rows, (double)table->columns, part };
             cost.host_tensors += part;
         }
@@ -814,14 +771,32 @@ static struct piece_cost later_embedding(const struct pieces *pieces, const stru
 }
 
 /* A module's head has a norm of its own. */
-static struct piece_cost later_head(const struct pieces *pieces, const struct weights *of_head)
+static struct piece_cost later_head(const struct pieces *pieces, const struct weights *of_head,
+                                    struct arena *arena)
 {
     const struct piece_cost *head = &pieces->at[PIECE_HEAD];
     struct piece_cost cost = later_end(head);
     cost.parameters = (double)of_head->elements;
     cost.trained.all = fmin(cost.parameters, head->trained.all);
-    add_tensors(&cost, of_head, false, 0);
+    set_tensors(&cost, of_head, false, 0, arena);
     return cost;
+}
+
+/* Frees what was allocated in the arena after the mark, except the pieces' tensors. */
+static void keep_tensors(struct pieces *pieces, struct arena_mark mark, struct arena *arena)
+{
+    struct exchange_tensor all[NUM_PIECES * MAX_PIECE_TENSORS];
+    size_t count = 0;
+    for (int i = 0; i < NUM_PIECES; i++)
+        for (int k = 0; k < pieces->at[i].num_tensors; k++)
+            all[count++] = pieces->at[i].tensors[k];
+    arena_reset(arena, mark);
+    struct exchange_tensor *kept = ARENA_ARRAY(arena, struct exchange_tensor, count + 1);
+    memcpy(kept, all, count * sizeof *all);
+    for (int i = 0; i < NUM_PIECES; i++) {
+        pieces->at[i].tensors = kept;
+        kept += pieces->at[i].num_tensors;
+    }
 }
 
 struct pieces pieces_answer(const struct system *system, const struct model *model,
@@ -859,18 +834,76 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     }
     struct weights of_embedding = weights_of(&embedding.forward, share, 0, arena);
     struct weights of_head = weights_of(&head.forward, share, 0, arena);
-    add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true, 0);
-    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.ends_meet, 0);
+    set_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true, 0, arena);
+    set_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.ends_meet, 0, arena);
     if (model->mtp > 0) {
         struct model of = model_of_later(model);
         pieces.at[PIECE_LATER] =
             block_cost(&timer, local_later, &of, &options, overlap, input_bytes, arena);
         pieces.at[PIECE_LATER_EMBEDDING] =
-            later_embedding(&pieces, model, &of_embedding, share.mtp_apart);
-        pieces.at[PIECE_LATER_HEAD] = later_head(&pieces, &of_head);
+            later_embedding(&pieces, model, &of_embedding, share.mtp_apart, arena);
+        pieces.at[PIECE_LATER_HEAD] = later_head(&pieces, &of_head, arena);
     }
-    arena_reset(arena, mark);
+    keep_tensors(&pieces, mark, arena);
     return pieces;
+}
+
+/* Copies the arrays of a source to the arena. */
+static struct replay_source keep_source(const struct replay_source *from, struct arena *arena)
+{
+    struct replay_source source = *from;
+    size_t forward_bytes = (size_t)from->num_forward * sizeof *from->forward;
+    size_t moments_bytes = (size_t)from->num_moments * sizeof *from->moments;
+    source.forward = memcpy(arena_alloc(arena, forward_bytes), from->forward, forward_bytes);
+    source.moments = memcpy(arena_alloc(arena, moments_bytes), from->moments, moments_bytes);
+    source.ledger = ledger_copy(&from->ledger, arena);
+    return source;
+}
+
+const struct pieces_sources *pieces_sources_of(const struct system *system,
+                                               const struct model *model,
+                                               const struct piece_question *question,
+                                               const struct piece_wires *wires, struct arena *arena)
+{
+    struct timer timer = timer_of(system, question, wires);
+    struct layer_options options = options_of(question, system);
+    bool overlap = question->overlaps_tensor && system->stack.host.launches_ahead;
+    struct arena scratch = { 0 };
+    struct pieces_sources *sources = ARENA_NEW(arena, struct pieces_sources);
+    sources->list = list_timer_of(system, question);
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        struct replay_source source =
+            block_source(&timer, local_layer, &of, &options, overlap, &scratch);
+        sources->at[kind] = keep_source(&source, arena);
+        sources->is_there[kind] = true;
+    }
+    if (model->mtp > 0) {
+        struct model of = model_of_later(model);
+        struct replay_source source =
+            block_source(&timer, local_later, &of, &options, overlap, &scratch);
+        sources->at[PIECE_LATER] = keep_source(&source, arena);
+        sources->is_there[PIECE_LATER] = true;
+    }
+    arena_release(&scratch);
+    return sources;
+}
+
+struct pieces pieces_replaying(const struct model *model, const struct pieces *pieces,
+                               const struct pieces_sources *sources, unsigned replays)
+{
+    unsigned possible = plan_possible_replays(model);
+    struct pieces of = *pieces;
+    for (int piece = 0; piece < NUM_PIECES; piece++) {
+        if (!sources->is_there[piece])
+            continue;
+        const struct replay_source *source = &sources->at[piece];
+        struct replay_cost cost = replays == REPLAYS_LEANEST
+                                      ? least_replay_cost(source, possible)
+                                      : replay_cost_of(&sources->list, source, replays);
+        of.at[piece] = with_replay(of.at[piece], &cost);
+    }
+    return of;
 }
 
 struct pieces pieces_cost(const struct system *system, const struct model *model,
@@ -890,7 +923,7 @@ struct piece_cost lists_cost(const struct system *system, const struct plan *pla
     struct weights weights = weights_of(&lists.forward, question.share, 0, arena);
     double parameters = (double)(weights.elements + weights.vocabulary_elements);
     struct piece_cost cost = piece_cost(&timer, lists, parameters, input_bytes, arena);
-    add_tensors(&cost, &weights, true, 1);
+    set_tensors(&cost, &weights, true, 1, arena);
     return cost;
 }
 

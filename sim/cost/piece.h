@@ -8,27 +8,15 @@
 
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
+#include "sim/cost/list_cost.h"
 #include "sim/cost/muon.h"
+#include "sim/cost/replay_cost.h"
 #include "sim/cost/stage_weights.h"
 #include "sim/exchange/exchange.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/local.h"
 #include "sim/schedule/schedule.h"
-
-/* Time of one list, run once while the host launches ahead of the GPU. Its total is compute_s +
- * comm_s. */
-struct list_cost {
-    double total_s;
-    double compute_s;
-    double comm_s;      /* exposed communication */
-    double context_s;   /* the context group's part of comm_s */
-    double expert_s;    /* the expert groups' part of comm_s */
-    double attention_s; /* flash attention's part of compute_s */
-    /* number of launches by the host; launching can take longer than the GPU's work */
-    double kernels;
-    double flops;
-};
 
 enum { MAX_PIECE_TENSORS = MAX_WEIGHTS };
 
@@ -57,7 +45,7 @@ struct piece_cost {
     double host_tensors; /* number of tensors with gradients that the software handles one by one:
                             each expert's are its own if the host launches each expert */
     int num_tensors;     /* number of tensors with gradients, one for all experts of the rank */
-    struct exchange_tensor tensors[MAX_PIECE_TENSORS];
+    const struct exchange_tensor *tensors;
 };
 
 /* The costs of a plan's pieces, and quantities that the pieces share. */
@@ -106,10 +94,29 @@ struct piece_wires piece_wires_of(const struct system *system, const struct plan
 bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires *b);
 
 /* The costs of all pieces. They depend on the plan only through `question` and `wires`, and not on
- * the system's number of GPUs or on their memory. Op lists are built in the arena. */
+ * the system's number of GPUs or on their memory. Op lists are built in the arena, which keeps the
+ * tensors. */
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,
                             struct arena *arena);
+/* What selective recompute of any set of parts costs for each kind of block, for all questions that
+ * differ only in `replays`. */
+struct pieces_sources {
+    struct list_timer list;
+    struct replay_source at[NUM_PIECES];
+    bool is_there[NUM_PIECES]; /* blocks have a source, the embedding and the head have none */
+};
+/* In the arena. */
+const struct pieces_sources *pieces_sources_of(const struct system *system,
+                                               const struct model *model,
+                                               const struct piece_question *question,
+                                               const struct piece_wires *wires,
+                                               struct arena *arena);
+/* The pieces of a question that differs from that of `pieces` only in `replays`, which must not be
+ * REPLAYS_PER_OP. Blocks equal those of pieces_answer. With REPLAYS_LEANEST no set of the model's
+ * parts frees more bytes or has a smaller largest moment, and repeating takes no time. */
+struct pieces pieces_replaying(const struct model *model, const struct pieces *pieces,
+                               const struct pieces_sources *sources, unsigned replays);
 /* pieces_answer for the question and the links of a plan. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);

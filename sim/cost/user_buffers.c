@@ -4,19 +4,29 @@
 
 enum { SCATTER_PARTS = 4, COPYING_SMS = 16 };
 
-static bool is_product(const struct ops *ops, int i)
+struct list {
+    const struct timed_op *ops;
+    int count;
+};
+
+static bool is_product(const struct list *list, int i)
 {
-    return i >= 0 && i < ops->count && ops->at[i].kind == OP_GEMM;
+    return i >= 0 && i < list->count && list->ops[i].kind == OP_GEMM;
 }
 
-static bool computes(const struct ops *ops, int i)
+static bool computes(const struct list *list, int i)
 {
-    return i < ops->count && ops->at[i].stream == STREAM_COMPUTE;
+    return i < list->count && list->ops[i].stream == STREAM_COMPUTE;
 }
 
-static bool reads(const struct ops *ops, int reader, int maker)
+static bool reads(const struct list *list, int reader, int maker)
 {
-    return op_reads(&ops->at[reader], ops->at[maker].out.at[0]);
+    const struct timed_op *op = &list->ops[reader];
+    int value = list->ops[maker].made;
+    bool is_read = ids_have(&op->in, value);
+    for (int i = 0; i < MAX_SUMS; i++)
+        is_read |= op->sum[i] == value;
+    return is_read;
 }
 
 /* Op `next` waits for `comm`, which runs beside `product`, and for what of the two does not
@@ -27,9 +37,9 @@ static void join(int comm, int next, double both_s, double overlapped_s, int *af
     left_s[next] += both_s - overlapped_s;
 }
 
-static void gather(const struct ops *ops, int i, int ranks, int *after, double *left_s)
+static void gather(const struct list *list, int i, int ranks, int *after, double *left_s)
 {
-    if (!is_product(ops, i + 1) || !computes(ops, i + 2) || !reads(ops, i + 1, i))
+    if (!is_product(list, i + 1) || !computes(list, i + 2) || !reads(list, i + 1, i))
         return;
     double product_s = left_s[i + 1];
     double both_s = fmax(product_s, left_s[i] + product_s / ranks);
@@ -37,9 +47,9 @@ static void gather(const struct ops *ops, int i, int ranks, int *after, double *
     join(i, i + 2, both_s, fmax(product_s, left_s[i]), after, left_s);
 }
 
-static void scatter(const struct ops *ops, int i, int *after, double *left_s)
+static void scatter(const struct list *list, int i, int *after, double *left_s)
 {
-    if (!is_product(ops, i - 1) || !computes(ops, i + 1) || !reads(ops, i, i - 1))
+    if (!is_product(list, i - 1) || !computes(list, i + 1) || !reads(list, i, i - 1))
         return;
     double part = 1.0 / SCATTER_PARTS;
     double product_s = left_s[i - 1];
@@ -49,16 +59,18 @@ static void scatter(const struct ops *ops, int i, int *after, double *left_s)
     join(i, i + 1, both_s, fmax(product_s, left_s[i]), after, left_s);
 }
 
-void user_buffers_overlap(const struct ops *ops, int ranks, int *after, double *left_s)
+void user_buffers_overlap(const struct timed_op *ops, int count, int ranks, int *after,
+                          double *left_s)
 {
-    for (int i = 0; i < ops->count; i++) {
-        const struct op *op = &ops->at[i];
+    struct list list = { ops, count };
+    for (int i = 0; i < count; i++) {
+        const struct timed_op *op = &ops[i];
         if (op->stream != STREAM_TENSOR)
             continue;
         if (op->kind == OP_ALL_GATHER)
-            gather(ops, i, ranks, after, left_s);
+            gather(&list, i, ranks, after, left_s);
         if (op->kind == OP_REDUCE_SCATTER && op->pass == PASS_FORWARD)
-            scatter(ops, i, after, left_s);
+            scatter(&list, i, after, left_s);
     }
 }
 

@@ -14,11 +14,12 @@
 #ifndef SIM_COST_USER_BUFFERS_H
 #define SIM_COST_USER_BUFFERS_H
 
-#include "models/op.h"
+#include "sim/cost/timed_op.h"
 
 /* Changes a list that runs op by op: after[i] is the op that op i waits for, or -1, and left_s[i]
  * its time. `ranks` is the size of the tensor group. */
-void user_buffers_overlap(const struct ops *ops, int ranks, int *after, double *left_s);
+void user_buffers_overlap(const struct timed_op *ops, int count, int ranks, int *after,
+                          double *left_s);
 
 /* Factor on compute time while the copies run on a GPU of num_sms multiprocessors. */
 double user_buffers_slowdown(int num_sms);

@@ -18,7 +18,8 @@ struct wired_pieces {
     struct piece_question question;
     struct piece_wires wires;
     struct pieces pieces;
-    struct wired_pieces *older; /* next in the bucket */
+    const struct pieces_sources *sources; /* NULL: not needed yet */
+    struct wired_pieces *older;           /* next in the bucket */
 };
 
 static bool is_same(const struct piece_question *a, const struct piece_question *b)
@@ -33,8 +34,35 @@ static bool lies_there(const struct placed_pieces *known, const struct piece_que
            memcmp(&known->places, places, sizeof *places) == 0;
 }
 
-/* The pieces for ranks with the links `wires`. They are often known already, as other placements
- * have the same links; otherwise they are computed. */
+/* Pieces of the same question with other parts to recompute. NULL: there are none. */
+static struct wired_pieces *sibling_of(struct wired_pieces *first,
+                                       const struct piece_question *question,
+                                       const struct piece_wires *wires)
+{
+    struct piece_question of = *question;
+    for (struct wired_pieces *known = first; known; known = known->older) {
+        of.replays = known->question.replays;
+        bool can_share = question->replays != REPLAYS_PER_OP && of.replays != REPLAYS_PER_OP;
+        if (can_share && is_same(&known->question, &of) &&
+            piece_wires_are_alike(&known->wires, wires))
+            return known;
+    }
+    return NULL;
+}
+
+/* The blocks' op lists are built once more for the first sibling, and serve all later ones. */
+static struct pieces pieces_beside(struct pieces_memo *memo, struct wired_pieces *sibling,
+                                   const struct system *system, const struct model *model,
+                                   const struct piece_question *question)
+{
+    if (!sibling->sources)
+        sibling->sources =
+            pieces_sources_of(system, model, question, &sibling->wires, &memo->arena);
+    return pieces_replaying(model, &sibling->pieces, sibling->sources, (unsigned)question->replays);
+}
+
+/* The pieces for ranks with these links. They are often known already, as other placements have the
+ * same links; otherwise they are computed. */
 static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pieces **bucket,
                                        const struct system *system, const struct model *model,
                                        const struct piece_question *question,
@@ -43,10 +71,19 @@ static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pi
     for (struct wired_pieces *known = *bucket; known; known = known->older)
         if (is_same(&known->question, question) && piece_wires_are_alike(&known->wires, wires))
             return &known->pieces;
+    struct wired_pieces *sibling = sibling_of(*bucket, question, wires);
+    if (!sibling && question->replays == REPLAYS_LEANEST) {
+        struct piece_question core = *question;
+        core.replays = REPLAYS_CORE;
+        over_wires(memo, bucket, system, model, &core, wires);
+        sibling = *bucket;
+    }
     struct wired_pieces *found = ARENA_NEW(&memo->arena, struct wired_pieces);
     found->question = *question;
     found->wires = *wires;
-    found->pieces = pieces_answer(system, model, question, wires, &memo->arena);
+    found->pieces = sibling ? pieces_beside(memo, sibling, system, model, question)
+                            : pieces_answer(system, model, question, wires, &memo->arena);
+    found->sources = sibling ? sibling->sources : NULL;
     found->older = *bucket;
     *bucket = found;
     return &found->pieces;
@@ -86,8 +123,10 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
     struct placed_pieces *found = ARENA_NEW(&memo->places, struct placed_pieces);
     found->question = question;
     found->places = places;
-    found->pieces =
-        over_wires(memo, &memo->wired[bucket_of(anywhere)], system, model, &question, &wires);
+    struct piece_question siblings = question;
+    siblings.replays = 0; /* siblings lie in one bucket */
+    struct wired_pieces **bucket = &memo->wired[bucket_of(hash(0, &siblings, sizeof siblings))];
+    found->pieces = over_wires(memo, bucket, system, model, &question, &wires);
     found->older = *here;
     *here = memo->last = found;
     return found->pieces;

@@ -5,8 +5,7 @@
 enum { COUNT = 3, RANKS = 4 };
 
 struct list {
-    struct op at[COUNT];
-    struct ops ops;
+    struct timed_op at[COUNT];
     int after[COUNT];
     double left_s[COUNT];
 };
@@ -17,16 +16,15 @@ static void make(struct list *list, const enum op_kind kinds[COUNT], const doubl
     *list = (struct list){ 0 };
     for (int i = 0; i < COUNT; i++) {
         bool sends = op_is_collective(kinds[i]);
-        list->at[i] = (struct op){ .kind = kinds[i],
-                                   .stream = sends ? STREAM_TENSOR : STREAM_COMPUTE,
-                                   .pass = PASS_FORWARD };
+        list->at[i] = (struct timed_op){ .kind = kinds[i],
+                                         .stream = sends ? STREAM_TENSOR : STREAM_COMPUTE,
+                                         .pass = PASS_FORWARD };
         ids_add(&list->at[i].in, i);
-        ids_add(&list->at[i].out, i + 1);
+        list->at[i].made = (short)(i + 1);
         list->after[i] = i - 1;
         list->left_s[i] = s[i];
     }
-    list->ops = (struct ops){ .at = list->at, .count = COUNT };
-    user_buffers_overlap(&list->ops, RANKS, list->after, list->left_s);
+    user_buffers_overlap(list->at, COUNT, RANKS, list->after, list->left_s);
 }
 
 static const enum op_kind gathered[COUNT] = { OP_ALL_GATHER, OP_GEMM, OP_ACTIVATION };

@@ -1,0 +1,49 @@
+/* sim/cost/replay_cost.h - what selective recompute of any set of parts costs for one block.
+ *
+ * The sets of parts differ only in which ops of the forward are repeated and which values are
+ * freed. So the block's op lists are built and timed once, and each set is a sum over them. */
+#ifndef SIM_COST_REPLAY_COST_H
+#define SIM_COST_REPLAY_COST_H
+
+#include "models/replay.h"
+#include "sim/cost/list_cost.h"
+
+/* What an op of a backward does to the bytes that the backward holds beyond what its forward
+ * kept. */
+struct moment {
+    double made_bytes, gradient_bytes, gone_bytes;
+    enum op_region region;
+    bool is_collective;
+};
+
+struct replay_source {
+    const struct timed_op *forward; /* the ops of the forward */
+    int num_forward;
+    bool has_backward;
+    /* of a block with the load of the busiest expert rank, which has the memory peak */
+    struct ledger ledger;
+    const struct moment *moments;
+    int num_moments;
+    double input_bytes; /* of the incoming gradient */
+};
+
+struct replay_cost {
+    struct list_cost list;
+    double freed_bytes;  /* replayed_bytes of struct piece_cost */
+    double moment_bytes; /* replayed_moment_bytes of struct piece_cost */
+};
+
+/* Not for REPLAYS_PER_OP. */
+struct replay_cost replay_cost_of(const struct list_timer *timer,
+                                  const struct replay_source *source, unsigned replays);
+
+/* The most bytes that any set of these parts frees, and the fewest that the backward of any set
+ * holds at once. The list is empty. */
+struct replay_cost least_replay_cost(const struct replay_source *source, unsigned parts);
+
+/* The largest number of bytes that a backward holds at once beyond what its forward kept. `back`
+ * has, for each region of the block, the bytes that selective recompute computes again when the
+ * region's backward begins. */
+double most_moment_bytes(const struct replay_source *source, const double back[NUM_OP_REGIONS]);
+
+#endif
