@@ -6,6 +6,7 @@ void runnable_ask(const struct target *target, struct search_request *request, s
 {
     struct text words = { 0 };
     request->base.context_comm = target->context_comm;
+    request->recompute_modules &= target->repeats_parts;
     if (!*target->forbids)
         return;
     text_add(&words, "%s %s", target->forbids, request->forbid ? request->forbid : "");

@@ -11,6 +11,8 @@
 #include "base/parallel.h"
 #include "search/evaluators.h"
 #include "search/families.h"
+#include "search/parts.h"
+#include "search/room.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -173,9 +175,14 @@ static bool is_too_large(const struct examination *at, double floor_bytes)
 static bool has_no_room(struct examination *at, const struct plan *plan)
 {
     struct evaluator *evaluator = at->worker->evaluator;
-    return is_too_large(at, space_floor_bytes(&at->floors, evaluator, plan)) ||
-           (!space_has_choice(at->bnb->search->space, plan) &&
-            is_too_large(at, evaluate_first_stage_bytes(evaluator, plan)));
+    bool has_choice = parts_are_open(at->bnb->search->space, plan);
+    if (is_too_large(at, space_floor_bytes(&at->floors, evaluator, plan)))
+        return true;
+    if (!has_choice)
+        return is_too_large(at, evaluate_first_stage_bytes(evaluator, plan));
+    return is_too_large(at, evaluate_leanest_first_bytes(evaluator, plan)) ||
+           is_too_large(at, evaluate_leanest_bytes(evaluator, plan)) ||
+           is_too_large(at, parts_least_bytes(at->bnb->search->space, evaluator, plan));
 }
 
 static bool examine_plan(void *context, const struct plan *plan)
@@ -185,7 +192,7 @@ static bool examine_plan(void *context, const struct plan *plan)
     struct tally *tally = &at->worker->tally;
     struct evaluator *evaluator = at->worker->evaluator;
     double worst_s = worst_step_s(bnb);
-    struct plan lightest = space_lightest(bnb->search->space, plan);
+    struct plan lightest = parts_none(bnb->search->space, plan);
     if (worst_s < HUGE_VAL && evaluate_bound_s(evaluator, &lightest) * (1 - rounding) > worst_s) {
         tally->bounded++;
         return true;

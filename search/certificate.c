@@ -6,6 +6,8 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "search/method.h"
+#include "search/parts.h"
+#include "search/room.h"
 #include "sim/plan/layout.h"
 
 #include <math.h>
@@ -35,8 +37,6 @@ bool certificate_can_be(const struct search_request *request, struct err *err)
         { request->forbid && *words_begin(request->forbid), "--forbid",
           "requires a space without forbidden words" },
         { request->placement, "--placement", "requires a space with one rank order" },
-        { request->recompute_modules, "--recompute-modules",
-          "requires a space with one set of parts to recompute" },
         { request->uneven || request->recompute_mixes,
           request->uneven ? "--uneven" : "--recompute-mixes",
           "requires a space with the same recompute for all stages" },
@@ -60,31 +60,39 @@ static json_t *layout_json(const struct plan *plan)
     return json;
 }
 
-static void add_member(struct proof *proof, const struct plan *plan, const char *why, double value)
+static json_t *add_member(struct proof *proof, const struct plan *plan, const char *why,
+                          double value)
 {
     json_t *member = json_array();
     json_array_append_new(member, layout_json(plan));
     json_array_append_new(member, json_string(why));
     json_array_append_new(member, json_real(value));
     json_array_append_new(proof->members, member);
+    return member;
 }
 
 /* A bound that equals the answer's time is enough: the member is no faster than the answer. */
-static bool meet_member(void *context, const struct plan *member)
+static bool is_slower(const struct proof *proof, double bound_s)
 {
-    struct proof *proof = context;
+    return bound_s * (1 - rounding) > proof->answer_s;
+}
+
+static void meet_plan(struct proof *proof, const struct plan *member)
+{
     double memory_bytes = proof->search->system->gpu.memory_bytes;
     struct plan plan = *member;
     double bound_s = evaluate_bound_s(proof->evaluator, &plan);
-    if (bound_s * (1 - rounding) > proof->answer_s) {
+    if (is_slower(proof, bound_s)) {
         add_member(proof, &plan, "bound", bound_s);
-        return true;
+        return;
     }
     double peak_bytes =
-        space_peak_bytes(proof->search->space, proof->evaluator, memory_bytes, &plan);
+        plan.recompute == RECOMPUTE_SELECTIVE
+            ? evaluate_peak_bytes(proof->evaluator, &plan)
+            : space_peak_bytes(proof->search->space, proof->evaluator, memory_bytes, &plan);
     if (peak_bytes > memory_bytes) {
         add_member(proof, member, "memory", peak_bytes);
-        return true;
+        return;
     }
     double step_s = evaluate_step_s(proof->evaluator, &plan);
     add_member(proof, &plan, "time", step_s);
@@ -94,6 +102,41 @@ static bool meet_member(void *context, const struct plan *member)
         err_set(proof->err, ERR_SYSTEM, "--certificate", "%s takes %.9g s, the answer %.9g s",
                 text_get(&layout), step_s, proof->answer_s);
         text_release(&layout);
+    }
+}
+
+static void add_for_every_set(struct proof *proof, const struct plan *member, const char *why,
+                              double value)
+{
+    json_array_append_new(add_member(proof, member, why, value), json_string("every set"));
+}
+
+/* A member with selective recompute stands for all sets of parts. One row rules them all out, or
+ * each has a row of its own. */
+static bool meet_member(void *context, const struct plan *member)
+{
+    struct proof *proof = context;
+    const struct space *space = proof->search->space;
+    struct plan none = parts_none(space, member);
+    unsigned possible = plan_possible_replays(space->model);
+    if (!parts_are_open(space, member)) {
+        meet_plan(proof, member);
+        return true;
+    }
+    double bound_s = evaluate_bound_s(proof->evaluator, &none) * (1 - rounding);
+    double least_bytes = evaluate_leanest_bytes(proof->evaluator, member) * (1 - rounding);
+    if (is_slower(proof, bound_s)) {
+        add_for_every_set(proof, member, "bound", bound_s);
+        return true;
+    }
+    if (least_bytes > proof->search->system->gpu.memory_bytes) {
+        add_for_every_set(proof, member, "memory", least_bytes);
+        return true;
+    }
+    for (unsigned parts = 1; parts <= possible; parts++) {
+        struct plan plan = parts_plan(member, parts);
+        if ((parts & possible) == parts && !space_check(space, &plan))
+            meet_plan(proof, &plan);
     }
     return true;
 }
@@ -171,7 +214,6 @@ static json_t *space_json(const struct search_request *request, const struct spa
 {
     json_t *object = json_object();
     json_object_set_new(object, "splits", splits_json(space));
-    json_object_set_new(object, "even", json_boolean(space->chunks == CHUNKS_EVEN));
     json_object_set_new(object, "base", layout_json(&space->base));
     json_object_set_new(object, "fixed", json_string(request->fix ? request->fix : ""));
     return object;

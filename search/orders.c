@@ -88,6 +88,8 @@ static bool places_alike(const int *a, const int *b, const bool is_one[MAX_AXES]
 bool orders_is_first(const struct rank_orders *orders, int order, const struct plan *plan)
 {
     bool is_one[MAX_AXES];
+    if (order == 0)
+        return true;
     find_ones(plan, is_one);
     for (int earlier = 0; earlier < order; earlier++)
         if (places_alike(orders->at[earlier], orders->at[order], is_one))

@@ -16,6 +16,10 @@ extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 enum search_space { SEARCH_EVEN, SEARCH_MEGATRON, SEARCH_ALL };
 extern const char *const search_space_names[]; /* "even", "megatron", "all", NULL */
 
+/* Parts that selective recompute repeats: attention's core, or the fastest set that fits. */
+enum parts_space { PARTS_CORE, PARTS_ALL };
+extern const char *const parts_space_names[]; /* "core", "all", NULL */
+
 enum { MAX_TOP = 1000 };
 
 struct evaluators;
@@ -30,8 +34,7 @@ struct search_request {
     int chunks;           /* enum chunk_space (search/divisions.h) */
     bool uneven;          /* also divide the layers unevenly over stages */
     bool recompute_mixes; /* let each stage recompute a different number of layers */
-    /* let selective recompute repeat any set of the model's parts, instead of attention's core */
-    bool recompute_modules;
+    bool recompute_modules; /* PARTS_ALL (search/parts.h), not with OBJECTIVE_MEMORY */
     /* Constraints on all stages of a plan together; for methods that support them (milp). */
     int stage_types;     /* maximum number of distinct pairs (layers, recomputed layers); 0: no
                             limit */

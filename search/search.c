@@ -93,6 +93,13 @@ void search_fill_top(const struct search *search, struct frontier *frontier,
     evaluator_free(evaluator);
 }
 
+const char *const parts_space_names[] = { "core", "all", NULL };
+
+bool search_picks_parts(const struct search_request *request)
+{
+    return request->system->stack.unstated.modules && request->objective != OBJECTIVE_MEMORY;
+}
+
 const char *const search_space_names[] = { "even", "megatron", "all", NULL };
 
 void search_set_space(struct search_request *request, enum search_space space)
@@ -105,7 +112,7 @@ void search_set_space(struct search_request *request, enum search_space space)
     request->placement |= is_all;
     request->uneven |= is_all && divides;
     request->recompute_mixes |= is_all && divides;
-    request->recompute_modules |= is_all;
+    request->recompute_modules |= is_all && search_picks_parts(request);
 }
 
 const char *search_leaves_out(const struct search_request *request, struct arena *arena)
@@ -117,7 +124,7 @@ const char *search_leaves_out(const struct search_request *request, struct arena
         { request->chunks == CHUNKS_EVEN, "splits that are not even (--space megatron)" },
         { !request->uneven, "uneven layers per stage (--uneven)" },
         { !request->recompute_mixes, "recompute per stage (--recompute-mixes)" },
-        { !request->recompute_modules, "other parts to recompute (--recompute-modules)" },
+        { !request->recompute_modules, "other parts to recompute (--recompute-modules all)" },
         { !request->placement, "other rank orders (--placement)" },
     };
     struct text out = { 0 };

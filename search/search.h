@@ -14,6 +14,10 @@
 /* Sets the request's fields for a named space. SEARCH_ALL adds everything that the request's method
  * supports. */
 void search_set_space(struct search_request *request, enum search_space space);
+/* Whether the request's space has every set of parts to recompute if no option says which: if the
+ * stack can repeat any set. Parts are chosen for the shortest step, so not with OBJECTIVE_MEMORY.
+ */
+bool search_picks_parts(const struct search_request *request);
 /* A sentence on the plans that the request's space leaves out and the option that adds them; "" if
  * it leaves out none. */
 const char *search_leaves_out(const struct search_request *request, struct arena *arena);

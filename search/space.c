@@ -317,137 +317,6 @@ bool space_may_have_plans(const struct space *space)
     return any_fits(space, may_keep_rules);
 }
 
-static bool may_group(const struct space *space, const struct plan *plan)
-{
-    return space->groups_layers && plan->recompute == RECOMPUTE_FULL;
-}
-
-/* --- parts of selective recompute ---------------------------------------------------------- */
-
-bool space_has_choice(const struct space *space, const struct plan *plan)
-{
-    return space->picks_modules && plan->recompute == RECOMPUTE_SELECTIVE;
-}
-
-struct plan space_lightest(const struct space *space, const struct plan *plan)
-{
-    struct plan lightest = *plan;
-    if (space_has_choice(space, plan))
-        plan_set_recompute(&lightest, RECOMPUTE_NONE);
-    return lightest;
-}
-
-static int count_parts(unsigned parts)
-{
-    int count = 0;
-    for (; parts; parts &= parts - 1)
-        count++;
-    return count;
-}
-
-/* The sets of parts that were tried for a candidate. */
-struct choice {
-    const struct space *space;
-    struct evaluator *evaluator;
-    double most_bytes;
-    struct plan *plan;
-    unsigned fitting[1u << REPLAY_PER_OP]; /* sets that fit */
-    int num_fitting;
-    unsigned best; /* 0: none yet */
-    double best_s, best_bytes;
-};
-
-/* Whether a subset of `parts` fits. A set recomputes more than its subsets, so it is then no
- * faster. */
-static bool has_fitting_part(const struct choice *choice, unsigned parts)
-{
-    for (int i = 0; i < choice->num_fitting; i++)
-        if ((choice->fitting[i] & parts) == choice->fitting[i])
-            return true;
-    return false;
-}
-
-static void try_parts(struct choice *choice, unsigned parts)
-{
-    struct plan plan = *choice->plan;
-    plan.replays = parts == REPLAYS_CORE ? 0 : parts;
-    if (!forbidden_allows(&choice->space->forbidden, "recompute", &plan) ||
-        space_check(choice->space, &plan))
-        return;
-    double bytes = evaluate_peak_bytes(choice->evaluator, &plan);
-    if (bytes > choice->most_bytes) {
-        bool is_leaner = choice->best == 0 || bytes < choice->best_bytes;
-        if (choice->num_fitting > 0 || !is_leaner)
-            return;
-        choice->best = parts;
-        choice->best_bytes = bytes;
-        return;
-    }
-    double step_s = evaluate_step_s(choice->evaluator, &plan);
-    if (choice->num_fitting == 0 || step_s < choice->best_s) {
-        choice->best = parts;
-        choice->best_s = step_s;
-        choice->best_bytes = bytes;
-    }
-    choice->fitting[choice->num_fitting++] = parts;
-}
-
-/* Tries all sets, the smallest first. */
-static double choose_parts(const struct space *space, struct evaluator *evaluator,
-                           double most_bytes, struct plan *plan)
-{
-    struct choice choice = { space, evaluator, most_bytes, plan, { 0 }, 0, 0, 0, 0 };
-    unsigned possible = plan_possible_replays(space->model);
-    for (int size = 1; size <= REPLAY_PER_OP; size++)
-        for (unsigned parts = 1; parts <= possible; parts++)
-            if ((parts & possible) == parts && count_parts(parts) == size &&
-                !has_fitting_part(&choice, parts))
-                try_parts(&choice, parts);
-    if (choice.best == 0)
-        return evaluate_peak_bytes(evaluator, plan);
-    plan->replays = choice.best == REPLAYS_CORE ? 0 : choice.best;
-    return choice.best_bytes;
-}
-
-double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
-                        struct plan *plan)
-{
-    if (space_has_choice(space, plan))
-        return choose_parts(space, evaluator, most_bytes, plan);
-    if (!may_group(space, plan))
-        return evaluate_peak_bytes(evaluator, plan);
-    int interval = plan->recompute_every;
-    double bytes = evaluate_fitting_bytes(evaluator, plan, most_bytes);
-    if (plan->recompute == RECOMPUTE_FULL || forbidden_allows(&space->forbidden, "recompute", plan))
-        return bytes;
-    plan->recompute = RECOMPUTE_FULL;
-    plan->recompute_every = interval;
-    return evaluate_peak_bytes(evaluator, plan);
-}
-
-double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
-                         const struct plan *plan)
-{
-    if (space_has_choice(space, plan))
-        return evaluate_state_floor_bytes(evaluator, plan);
-    double bytes = evaluate_unplaced_bytes(evaluator, plan);
-    if (bytes <= most_bytes || !may_group(space, plan))
-        return bytes;
-    return fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan));
-}
-
-/* `rounding` is a tolerance: the sum over all stages is computed in another order than the peak of
- * one stage. */
-double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
-                         const struct plan *plan)
-{
-    const double rounding = 1e-12;
-    double *bytes = &floors->bytes[plan->zero];
-    if (*bytes == 0)
-        *bytes = evaluate_state_floor_bytes(evaluator, plan) * (1 - rounding);
-    return *bytes;
-}
-
 /* --- splits -------------------------------------------------------------------------------- */
 
 static void divide_as(const struct split *split, struct plan *plan)
@@ -641,12 +510,26 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
     return stands && forbidden_allows(&space->forbidden, "dp", plan);
 }
 
-const struct plan_rule *space_check(const struct space *space, const struct plan *plan)
+/* The error is set already, so rules format no text. */
+static struct err unread(void)
 {
-    struct err ignored;
-    ignored.code = ERR_INFEASIBLE; /* the error is already set, so no text is formatted */
-    const struct plan_rule *broken =
-        plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
+    struct err err;
+    err.code = ERR_INFEASIBLE;
+    return err;
+}
+
+static const struct plan_rule *check_group(const struct space *space, const struct plan *plan,
+                                           enum rule_group group)
+{
+    struct err ignored = unread();
+    return plan_check_group(plan, space->model, space->model->batch, space->num_gpus, group,
+                            &ignored);
+}
+
+/* The first broken rule, if `broken` is the first that does not depend on the stack. */
+static const struct plan_rule *with_stack(const struct space *space, const struct plan *plan,
+                                          const struct plan_rule *broken)
+{
     if (plan->pp == 1 || !plan_cuts_beyond(plan, space->pipeline_zero))
         return broken;
     const struct plan_rule *zero = plan_shard_rule();
@@ -654,20 +537,43 @@ const struct plan_rule *space_check(const struct space *space, const struct plan
     return is_earlier ? broken : zero; /* rules are checked in this order */
 }
 
+const struct plan_rule *space_check(const struct space *space, const struct plan *plan)
+{
+    struct err ignored = unread();
+    return with_stack(
+        space, plan,
+        plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored));
+}
+
 double space_family_size(const struct space *space)
 {
     return (double)space->recompute.count * space->zero.count;
+}
+
+/* The rule that all candidates of a family break; NULL: none. */
+static const struct plan_rule *family_breaks(const struct space *space, const struct plan *first)
+{
+    const struct plan_rule *broken = check_group(space, first, RULES_OF_BLOCK);
+    return broken ? broken : check_group(space, first, RULES_OF_SPLIT);
+}
+
+static const struct plan_rule *member_breaks(const struct space *space, const struct plan *plan,
+                                             const struct plan_rule *of_family)
+{
+    return with_stack(space, plan,
+                      of_family ? of_family : check_group(space, plan, RULES_OF_STATE));
 }
 
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor)
 {
     struct plan plan = *first;
+    const struct plan_rule *of_family = family_breaks(space, first);
     for (int i = 0; i < space->recompute.count; i++)
         for (int j = 0; j < space->zero.count; j++) {
             plan.recompute = space->recompute.at[i];
             plan.zero = space->zero.at[j];
-            const struct plan_rule *broken = space_check(space, &plan);
+            const struct plan_rule *broken = member_breaks(space, &plan, of_family);
             if (broken)
                 visitor->exclude(visitor->context, broken, 1);
             else if (!visitor->visit(visitor->context, &plan))
@@ -679,22 +585,24 @@ bool space_walk_family(const struct space *space, const struct plan *first,
 static bool has_possible(const struct space *space, const struct plan *first)
 {
     struct plan plan = *first;
+    const struct plan_rule *of_family = family_breaks(space, first);
     for (int i = 0; i < space->recompute.count; i++)
         for (int j = 0; j < space->zero.count; j++) {
             plan.recompute = space->recompute.at[i];
             plan.zero = space->zero.at[j];
-            if (!space_check(space, &plan))
+            if (!member_breaks(space, &plan, of_family))
                 return true;
         }
     return false;
 }
 
-/* `plan` is the family's first candidate. If shards do not divide the data ranks, the groups cannot
- * be timed and only the broken rules are reported. */
+/* `plan` is the family's first candidate, which keeps the rules of its block. If shards do not
+ * divide the data ranks, the groups cannot be timed and only the broken rules are reported. */
 static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {
-    const struct plan_rule *broken = space_check(space, plan);
+    const struct plan_rule *broken =
+        member_breaks(space, plan, check_group(space, plan, RULES_OF_SPLIT));
     bool may_stand = !broken || plan_rule_reads_state(broken);
     if (may_stand && broken && plan->shard > 0 && !has_possible(space, plan))
         return space_walk_family(space, plan,
@@ -818,6 +726,13 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
     if (space_family_size(space) == 0 || !block_plan(space, block, &plan))
         return true;
     const struct splits *splits = &space->splits[block % (size_t)space->pp.count];
+    if (splits->count > 0)
+        divide_as(&splits->at[0], &plan);
+    const struct plan_rule *broken = check_group(space, &plan, RULES_OF_BLOCK);
+    if (broken) {
+        visitor->exclude(visitor->context, broken, space_family_size(space) * splits->count);
+        return true;
+    }
     for (int i = 0; i < splits->count; i++) {
         divide_as(&splits->at[i], &plan);
         if (!meet_family(space, &plan, visitor))

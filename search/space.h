@@ -101,29 +101,6 @@ void space_list_splits(struct space *space, struct arena *arena);
  * visits no candidates. */
 bool space_may_have_plans(const struct space *space);
 
-/* The peak of a candidate's memory in bytes. When it is over `most_bytes`, the candidate may be
- * changed from full to full:K recompute. With picks_modules, selective recompute is changed to the
- * set of parts with the shortest step of all that fit, of equal ones the smallest and then the
- * first; if none fits, to the set that needs the least memory. */
-double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
-                        struct plan *plan);
-/* A plan that is no slower than the plan into which space_peak_bytes changes this candidate. */
-struct plan space_lightest(const struct space *space, const struct plan *plan);
-/* Whether the plan's parts to recompute are not chosen yet. */
-bool space_has_choice(const struct space *space, const struct plan *plan);
-/* A lower bound of space_peak_bytes in any rank order. */
-double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
-                         const struct plan *plan);
-
-/* Lower bounds of the peaks of one block's candidates, per ZeRO stage, in any rank order.
- * Zero-initialise. */
-struct block_floors {
-    double bytes[NUM_ZERO_STAGES]; /* 0: not known yet */
-};
-/* A lower bound of the memory of a candidate that keeps the rules. */
-double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
-                         const struct plan *plan);
-
 /* Callbacks of a walk. */
 struct visitor {
     /* Receives a candidate that keeps every rule; returns false to end the walk. */

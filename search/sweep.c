@@ -5,6 +5,8 @@
 
 #include "base/parallel.h"
 #include "search/families.h"
+#include "search/parts.h"
+#include "search/room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +175,8 @@ static bool examine_plan(void *context, const struct plan *plan)
     struct evaluator *evaluator = look->worker->evaluator;
     double memory_bytes = sweep->search->system->gpu.memory_bytes;
     double least_bytes = space_floor_bytes(&look->floors, evaluator, plan);
+    if (least_bytes <= memory_bytes && !parts_are_open(space_of(look->run), plan))
+        least_bytes = evaluate_first_stage_bytes(evaluator, plan);
     if (least_bytes <= memory_bytes)
         least_bytes = space_least_bytes(space_of(look->run), evaluator, memory_bytes, plan);
     if (least_bytes > memory_bytes) {

@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "models/training.h"
 #include "search/evaluators.h"
+#include "search/room.h"
 
 #include <stdatomic.h>
 #include <string.h>

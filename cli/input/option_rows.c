@@ -166,18 +166,19 @@ const struct option_row option_rows[] = {
       { "space", .kind = FIELD_NAME, .names = search_space_names, F(search.space),
         .doc = "even: equal chunks. megatron, when not given: also splits that count the embedding "
                "or the loss as a layer, nearly equal chunks, and a last stage with fewer layers. "
-               "all: also --uneven, --recompute-mixes, --recompute-modules and "
-               "--placement." } },
+               "all: also --uneven, --recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(search.uneven),
         .doc = "Also divides the layers unevenly over stages if embedding, head or memory make "
                "that "
                "faster. A stage's layers are dealt to its chunks one by one, so that all chunks of "
                "the stage take about the same time." } },
-    { "--recompute-modules", NULL, NULL, SEARCH | DESIGN,
-      { "recompute-modules", SWITCH(search.recompute_modules),
-        .doc = "Lets selective recompute repeat any set of the model's parts, and chooses the set "
-               "with which a plan is fastest (recompute=selective:...)." } },
+    { "--recompute-modules", NULL, "PARTS", SEARCH | DESIGN,
+      { "recompute-modules", .kind = FIELD_NAME, .names = parts_space_names, F(search.recompute_modules),
+        .doc = "The parts of a block that selective recompute repeats. core: attention's core. all: "
+               "those with which a plan is fastest, of all sets that fit (recompute=selective:...). "
+               "When not given: all with the stacks megatron-core, megatron-bridge and nemo; core "
+               "with other stacks, and with --pareto and --objective memory." } },
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(search.recompute_mixes),
         .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },

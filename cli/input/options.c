@@ -219,6 +219,7 @@ bool options_parse(unsigned command, int max_files, int argc, char **argv, struc
                    struct err *err)
 {
     *out = (struct options){ .search.space = -1,
+                             .search.recompute_modules = -1,
                              .precision = -1,
                              .optimizer = -1,
                              .dispatcher = -1,

@@ -23,7 +23,8 @@ struct search_options {
     const char *fix, *forbid, *compare, *method;
     int objective;
     int space; /* -1: not given */
-    bool uneven, recompute_mixes, recompute_modules, placement;
+    bool uneven, recompute_mixes, placement;
+    int recompute_modules; /* enum modules_choice; -1: not given */
     int budget;
     double oom_risk; /* 0: not given */
     double time_limit_s;

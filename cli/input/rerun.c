@@ -85,8 +85,9 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --space %s", search_space_names[options->search.space]);
     if (options->search.uneven)
         text_add(out, " --uneven");
-    if (options->search.recompute_modules)
-        text_add(out, " --recompute-modules");
+    if (options->search.recompute_modules >= 0)
+        text_add(out, " --recompute-modules %s",
+                 parts_space_names[options->search.recompute_modules]);
     if (options->search.recompute_mixes)
         text_add(out, " --recompute-mixes");
     if (options->search.stage_types > 0)

@@ -43,7 +43,6 @@ struct search_request search_request_of(struct options *options, struct setup *s
         .objective = options->search.objective,
         .uneven = options->search.uneven,
         .recompute_mixes = options->search.recompute_mixes,
-        .recompute_modules = options->search.recompute_modules,
         .stage_types = options->search.stage_types,
         .same_recompute = options->search.same_recompute,
         .host_memory_bytes = options->search.host_memory_bytes,
@@ -58,5 +57,8 @@ struct search_request search_request_of(struct options *options, struct setup *s
     };
     search_set_space(&request, options->search.space >= 0 ? (enum search_space)options->search.space
                                                           : SEARCH_MEGATRON);
+    request.recompute_modules = options->search.recompute_modules < 0
+                                    ? search_picks_parts(&request) && !options->search.pareto
+                                    : options->search.recompute_modules == PARTS_ALL;
     return request;
 }

@@ -34,7 +34,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
         { "--top", options->top > 0 },
         { "--uneven", options->search.uneven },
         { "--recompute-mixes", options->search.recompute_mixes },
-        { "--recompute-modules", options->search.recompute_modules },
+        { "--recompute-modules", options->search.recompute_modules == PARTS_ALL },
         { "--objective", options->search.objective != OBJECTIVE_TIME },
         { "--method", options->search.method && strcmp(options->search.method, "exhaustive") != 0 },
     };

@@ -8,6 +8,8 @@
 #include "base/parallel.h"
 #include "search/families.h"
 #include "search/method.h"
+#include "search/parts.h"
+#include "search/room.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -107,8 +109,6 @@ static bool can_be_bounded(const struct region_request *request, const struct pl
     const struct stack *stack = &search->system->stack;
     if (profile->num_gemm_points + profile->num_kernels + profile->num_curves > 0)
         return refuse(err, "a profile with measured products, ops or collectives");
-    if (search->recompute_modules)
-        return refuse(err, "plans of --recompute-modules");
     if (search->uneven || search->recompute_mixes)
         return refuse(err, "plans of --uneven and --recompute-mixes");
     if (search->placement)
@@ -365,16 +365,39 @@ static void add_plan(struct regions *r, const struct plan *plan)
     r->plans[r->num_plans++] = *plan;
 }
 
+static void meet_plan(struct regions *r, const struct plan *plan)
+{
+    if (evaluate_bound_s(fast_evaluator(r, 0), plan) <= most_s(r) &&
+        !plan_equal(plan, &r->plans[0]))
+        add_plan(r, plan);
+}
+
+/* Which of the least sets of parts that fit is the fastest differs over the region. */
+static void meet_sets(struct regions *r, const struct plan *member)
+{
+    unsigned sets[MOST_SETS];
+    double bytes[MOST_SETS];
+    int count = parts_that_fit(r->search->space, fast_evaluator(r, 0),
+                               r->search->system->gpu.memory_bytes, member, sets, bytes);
+    for (int i = 0; i < count; i++) {
+        struct plan plan = parts_plan(member, sets[i]);
+        meet_plan(r, &plan);
+    }
+}
+
 static bool meet_member(void *context, const struct plan *member)
 {
     struct regions *r = context;
+    const struct space *space = r->search->space;
     struct evaluator *evaluator = fast_evaluator(r, 0);
     double memory_bytes = r->search->system->gpu.memory_bytes;
-    struct plan plan = *member;
-    if (evaluate_bound_s(evaluator, &plan) <= most_s(r) &&
-        space_peak_bytes(r->search->space, evaluator, memory_bytes, &plan) <= memory_bytes &&
-        !plan_equal(&plan, &r->plans[0]))
-        add_plan(r, &plan);
+    struct plan plan = parts_none(space, member);
+    if (evaluate_bound_s(evaluator, &plan) > most_s(r))
+        return true;
+    if (parts_are_open(space, member))
+        meet_sets(r, member);
+    else if (space_peak_bytes(space, evaluator, memory_bytes, &plan) <= memory_bytes)
+        meet_plan(r, &plan);
     return true;
 }
 

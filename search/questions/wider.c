@@ -65,8 +65,12 @@ static void add_fixed(const struct search_request *request, const struct plan *b
     text_add(fix, "mb%d sp%d zero%d", best->microbatch, best->sp, best->zero);
     if (!deals || is_fixed(request, "vpp"))
         text_add(fix, " vpp%d", best->vpp);
-    if (is_plain)
+    if (is_plain && best->recompute == RECOMPUTE_SELECTIVE) {
+        text_add(fix, " recompute=");
+        plan_write_replays(plan_replays(best), fix);
+    } else if (is_plain) {
         text_add(fix, " recompute=%s", recompute_names[best->recompute]);
+    }
 }
 
 static int by_gain(const void *a, const void *b)

@@ -1,5 +1,6 @@
 /* Scores candidate plans until a budget of scores is spent. */
 #include "search/stochastic/scorer.h"
+#include "search/room.h"
 
 #include <math.h>
 

@@ -3,6 +3,7 @@
 #include "search/stochastic/stochastic.h"
 
 #include "base/parallel.h"
+#include "search/room.h"
 #include "search/stochastic/strategy.h"
 
 enum { MOST_PARTS = 2 };

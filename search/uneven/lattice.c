@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "search/evaluators.h"
+#include "search/room.h"
 #include "search/tally.h"
 #include "search/uneven/deal.h"
 #include "search/uneven/dealt.h"

@@ -47,6 +47,8 @@ static const char *name_space(const struct search *search, struct arena *arena)
     else
         name_dealt(search, &parts);
     text_add(&name, "%s; %s%s", search->space->name, lacks ? "" : "in ", text_get(&parts));
+    if (!lacks && search->space->picks_modules)
+        text_add(&name, ", there selective of attention's core");
     text_release(&parts);
     return text_keep(&name, arena);
 }

@@ -324,6 +324,8 @@ struct stack_unstated {
     int zero_default;   /* ZeRO stage of a measured run */
     /* searches take recompute=op-selective instead of recompute of attention's core */
     bool per_op;
+    /* the software repeats any set of parts of a block, and searches choose the set */
+    bool modules;
     int logged_stage; /* enum logged_stage: whose memory a measured run states */
     int fp8_default;  /* enum precision of a measured run in fp8 that states no recipe */
 };

@@ -215,6 +215,8 @@ const struct field stack_fields[] = {
       .doc = "Measured runs with tp over 1 are assumed to have sequence parallelism if they do not state it." },
     { .name = "op_selective", .kind = FIELD_BOOL, AT(unstated.per_op), .fallback = "false",
       .doc = "Searches use recompute=op-selective in place of recompute=selective." },
+    { .name = "recompute_modules", .kind = FIELD_BOOL, AT(unstated.modules), .fallback = "false",
+      .doc = "The software repeats any set of parts of a block (Megatron-Core's --recompute-modules); searches choose the fastest set that fits." },
     { .name = "zero_default", .kind = FIELD_INT, AT(unstated.zero_default), .min = 0, .max = 3,
       .fallback = "0", .doc = "ZeRO stage assumed for measured runs that do not state it." },
     { .name = "logged_stage", .kind = FIELD_NAME, AT(unstated.logged_stage),

@@ -42,20 +42,21 @@ static double working_share(const struct profile *profile, const struct passes *
     return t2 > 0 ? 2 * t2 / (b + sqrt(fmax(0, b * b - 4 * a * t2))) : 1;
 }
 
-/* The share of the waiting with all-reduce that the plan's exchange saves. */
-static double spared_share(const struct evaluation *w)
+/* The share of the waiting with all-reduce that the plan's exchange saves. `expected`: the expected
+ * maximum of its replicas' deviations. */
+static double spared_share(const struct evaluation *w, double expected)
 {
     const struct exchange *exchange = &w->plan->exchange;
     if (exchange_keeps_replicas_equal(exchange) || w->plan->dp == 1)
         return 0;
     double wait = exchange_wait(exchange, w->plan->dp, averaging_share(exchange, w->model));
-    return fmax(0, 1 - wait / expected_maximum(w->plan->dp));
+    return fmax(0, 1 - wait / expected);
 }
 
 /* Seconds of waiting saved; always less than the passes take. */
-static double spared_s(const struct evaluation *w, const struct passes *passes, double share)
+static double spared_s(const struct evaluation *w, const struct passes *passes, double share,
+                       double expected)
 {
-    double expected = expected_maximum(w->plan->dp);
     double working = working_share(&w->system->profile, passes, expected);
     return share * passes->sum_s * (1 - working);
 }
@@ -63,10 +64,13 @@ static double spared_s(const struct evaluation *w, const struct passes *passes, 
 /* The waiting that a replica saves is taken to be that of its stage that saves the most. */
 double evaluation_spared_s(const struct evaluation *w)
 {
-    double share = spared_share(w), most_s = 0;
+    if (exchange_keeps_replicas_equal(&w->plan->exchange))
+        return 0;
+    double expected = expected_maximum(w->plan->dp);
+    double share = spared_share(w, expected), most_s = 0;
     for (int stage = 0; stage < w->plan->pp && share > 0; stage++) {
         struct passes passes = stage_passes(w, stage);
-        most_s = fmax(most_s, spared_s(w, &passes, share));
+        most_s = fmax(most_s, spared_s(w, &passes, share, expected));
     }
     return most_s;
 }
@@ -77,11 +81,12 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
     struct evaluation w = evaluation_begin(evaluator, plan);
     double ratio = time_ratio_of(w.system, w.model);
     double unscaled_s = passes_s / ratio;
-    double share = spared_share(&w);
+    bool saves = !exchange_keeps_replicas_equal(&plan->exchange);
+    double expected = saves ? expected_maximum(plan->dp) : 0, share = spared_share(&w, expected);
     struct passes one = { w.num_microbatches * unscaled_s,
                           w.num_microbatches * unscaled_s * unscaled_s };
     return ratio * (w.system->stack.host.step_s + evaluation_packing_s(&w) -
-                    (share > 0 ? spared_s(&w, &one, share) : 0));
+                    (share > 0 ? spared_s(&w, &one, share, expected) : 0));
 }
 
 /* Time of a reference model's forwards over the batch, before the step. They run in the same

@@ -153,7 +153,7 @@ double mean_state_bytes(const struct memory_input *in)
 {
     struct stage_memory all = { 0 };
     struct state_bytes state = plan_state_bytes(in->plan, in->model);
-    struct holding held = model_holding(in->plan, in->model);
+    struct holding held = model_counts(in->plan, in->model);
     struct held_matrices none = { 0 };
     if (in->plan->mtp_place ==
         MTP_APART) /* elsewhere these modules may have no table of their own */

@@ -3,6 +3,7 @@
 
 #include "models/blocks.h"
 #include "models/training.h"
+#include "sim/plan/fold.h"
 
 #include <string.h>
 
@@ -116,6 +117,24 @@ struct holding stage_holding(const struct plan *plan, const struct model *model,
         held.count[PIECE_LATER] = stage == plan_later_stage(plan) ? model->mtp : 0;
         held.count[PIECE_LATER_EMBEDDING] = held.count[PIECE_LATER];
     }
+    return held;
+}
+
+struct holding model_counts(const struct plan *plan, const struct model *model)
+{
+    struct holding held = {
+        .count[PIECE_EMBEDDING] = 1,
+        .count[PIECE_HEAD] = 1,
+        .count[PIECE_LATER] = model->mtp,
+        .count[PIECE_LATER_EMBEDDING] = model->mtp,
+        .count[PIECE_LATER_HEAD] = model->mtp,
+        .layers = model->layers,
+    };
+    int counts[MAX_BLOCK_KINDS];
+    if (plan_is_mirrored(plan))
+        return model_holding(plan, model);
+    model_count_kinds(model, 0, model->layers, counts);
+    memcpy(held.count, counts, sizeof counts);
     return held;
 }
 

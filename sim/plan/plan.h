@@ -257,4 +257,16 @@ const struct plan_rule *plan_shard_rule(void);
 const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
                                    double global_batch, int num_gpus, struct err *err);
 
+/* Consecutive groups of the rules, so that plans with equal words need only some of them. */
+enum rule_group {
+    RULES_OF_BLOCK, /* read neither pp's chunks nor ZeRO's stage nor what is recomputed */
+    RULES_OF_SPLIT, /* read neither ZeRO's stage nor what is recomputed */
+    RULES_OF_STATE,
+    NUM_RULE_GROUPS
+};
+/* The first rule of the group that the plan breaks, or NULL. The earlier groups must hold. */
+const struct plan_rule *plan_check_group(const struct plan *plan, const struct model *model,
+                                         double global_batch, int num_gpus, enum rule_group group,
+                                         struct err *err);
+
 #endif

@@ -48,6 +48,8 @@ static bool degrees_are_positive(const struct plan_case *of, struct err *err)
 
 static bool uses_all_gpus(const struct plan_case *of, struct err *err)
 {
+    if (of->plan->dp > 0 && plan_ranks(of->plan) == of->num_gpus)
+        return true;
     struct plan plan = *of->plan;
     return plan_derive_data(&plan, of->num_gpus, err);
 }
@@ -108,10 +110,21 @@ static bool replays_exist(const struct plan_case *of, struct err *err)
     return true;
 }
 
+/* Megatron Core's TransformerConfig has the same condition: the scales of delayed scaling would be
+ * updated twice. */
+static bool replays_scale_once(const struct plan *plan, struct err *err)
+{
+    unsigned twice = plan_replays(plan) & (1u << REPLAY_NORM | 1u << REPLAY_EXPERT_ACTIVATION);
+    return plan->precision != PRECISION_FP8_DELAYED || plan->replays == REPLAYS_PER_OP || !twice ||
+           err_set(err, ERR_INFEASIBLE, "recompute",
+                   "fp8 with delayed scaling cannot repeat layernorm or moe_act alone");
+}
+
 static bool recompute_fits(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
-    if (plan->recompute == RECOMPUTE_SELECTIVE && plan->replays != 0 && !replays_exist(of, err))
+    if (plan->recompute == RECOMPUTE_SELECTIVE && plan->replays != 0 &&
+        (!replays_exist(of, err) || !replays_scale_once(plan, err)))
         return false;
     if (plan->recompute == RECOMPUTE_BLOCK)
         return blocks_fit(of, err);
@@ -352,17 +365,34 @@ const struct plan_rule *plan_shard_rule(void)
     return rule;
 }
 
-const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
-                                   double global_batch, int num_gpus, struct err *err)
+/* The first part of a group; groups end where the next one begins. */
+static int first_part_of(int group)
+{
+    const int firsts[] = { 0, 1 + AXIS_PIPELINE, 1 + num_axes, num_parts() };
+    return firsts[group];
+}
+
+const struct plan_rule *plan_check_group(const struct plan *plan, const struct model *model,
+                                         double global_batch, int num_gpus, enum rule_group group,
+                                         struct err *err)
 {
     struct plan_case of = {
         .plan = plan, .model = model, .global_batch = global_batch, .num_gpus = num_gpus
     };
-    for (int part = 0; part < num_parts(); part++) {
+    for (int part = first_part_of((int)group); part < first_part_of((int)group + 1); part++) {
         struct rules rules = part_of(part);
         for (int i = 0; i < rules.count; i++)
             if (!rules.at[i].holds(&of, err))
                 return &rules.at[i];
     }
     return NULL;
+}
+
+const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
+                                   double global_batch, int num_gpus, struct err *err)
+{
+    const struct plan_rule *broken = NULL;
+    for (int group = 0; !broken && group < NUM_RULE_GROUPS; group++)
+        broken = plan_check_group(plan, model, global_batch, num_gpus, (enum rule_group)group, err);
+    return broken;
 }

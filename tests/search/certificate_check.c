@@ -1,6 +1,5 @@
 #include "tests/search/certificate_check.h"
 
-#include "base/length.h"
 #include "sim/cost/piece.h"
 #include "sim/engine/memory_interval.h"
 #include "sim/engine/simulate.h"
@@ -28,18 +27,8 @@ struct checker {
     json_t *families; /* families of plans, keyed by the layout of the first member; a family is
                          removed once it is checked */
     size_t num_splits, sampled_every, num_met;
-    bool only_even, answer_was_timed;
+    bool only_even, has_parts, answer_was_timed;
 };
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-static double real_of(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
 
 static bool refuse(struct checker *c, const char *where, const char *why)
 {
@@ -53,13 +42,11 @@ static const char *layout_of(struct checker *c, const struct plan *plan)
     return text_keep(&text, c->arena);
 }
 
-static const struct plan_rule *broken_by(const struct checker *c, const struct plan *plan)
+static bool breaks_rule(const struct checker *c, const struct plan *plan)
 {
     struct err ignored = { .code = ERR_INFEASIBLE };
-    const struct plan_rule *broken =
-        plan_check(plan, c->model, c->model->batch, c->system->num_gpus, &ignored);
     bool is_gone = plan->pp > 1 && plan->zero > c->system->stack.shards.pipeline_zero;
-    return !broken && is_gone ? plan_shard_rule() : broken;
+    return is_gone || plan_check(plan, c->model, c->model->batch, c->system->num_gpus, &ignored);
 }
 
 /* --- the space, by the words of --fix --- */
@@ -110,9 +97,9 @@ static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
 {
     const struct word *word = &words[number];
     int gpus = c->system->num_gpus, count = 0, of = word->of == 'e' ? c->model->experts : gpus;
-    bool is_whole =
-        word->of == '2' && plan_attention_kernel(&c->base, c->system) == ATTENTION_UNFUSED;
-    bool is_fixed = fixes(c, word->name) || is_whole;
+    bool is_fixed =
+        fixes(c, word->name) ||
+        (word->of == '2' && plan_attention_kernel(&c->base, c->system) == ATTENTION_UNFUSED);
     struct plan base = c->base;
     at[0] = is_fixed ? value_in(&base, number, NULL) : 1;
     if (is_fixed || (c->model->experts == 0 && word->name[0] == 'e'))
@@ -129,12 +116,11 @@ static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
 static bool has_split(const struct checker *c, int pp, int vpp, int first, int last)
 {
     int chunks = pp * vpp, layers = c->model->layers, most = (layers + first + last) / chunks;
-    bool is_it = (layers + first + last) % chunks != 0; /* such a split does not exist */
-    for (size_t i = 0; !is_it && i < c->num_splits; i++) {
-        const struct plan *split = &c->splits[i];
-        is_it = split->pp == pp && split->vpp == vpp;
+    bool is_it = (layers + first + last) % chunks != 0; /* no such split exists */
+    for (const struct plan *s = c->splits; !is_it && s < c->splits + c->num_splits; s++) {
+        is_it = s->pp == pp && s->vpp == vpp;
         for (int k = 0; is_it && k < chunks; k++)
-            is_it = (split->chunk_layers ? split->chunk_layers[k] : layers / chunks) ==
+            is_it = (s->chunk_layers ? s->chunk_layers[k] : layers / chunks) ==
                     most - (k == 0 ? first : 0) - (k == chunks - 1 ? last : 0);
     }
     return is_it;
@@ -173,7 +159,7 @@ static double least_bytes(struct checker *c, struct plan plan)
     plan.recompute = groups ? RECOMPUTE_EVERY : plan.recompute;
     for (plan.recompute_every = 2; groups && plan.recompute_every <= c->model->layers;
          plan.recompute_every++)
-        if (!broken_by(c, &plan))
+        if (!breaks_rule(c, &plan))
             bytes = fmin(bytes, evaluate_peak_bytes(c->evaluator, &plan));
     return bytes;
 }
@@ -183,7 +169,7 @@ static double least_bytes(struct checker *c, struct plan plan)
 static bool is_row_of(struct checker *c, const char *layout, const struct plan *member,
                       struct plan *out)
 {
-    if (!layout || !plan_parse(layout, c->arena, out, c->err))
+    if (!plan_parse(layout, c->arena, out, c->err))
         return false;
     struct plan plain = *out;
     if (plain.recompute == RECOMPUTE_EVERY && !fixes(c, "recompute"))
@@ -191,26 +177,48 @@ static bool is_row_of(struct checker *c, const char *layout, const struct plan *
     return strcmp(layout_of(c, &plain), layout_of(c, member)) == 0;
 }
 
+/* A row of four values stands for every set of parts of selective recompute. */
 static bool check_row(struct checker *c, const json_t *row, const struct plan *member)
 {
-    const char *layout = json_string_value(json_array_get(row, 0));
-    const char *why = json_string_value(json_array_get(row, 1));
-    double value = json_real_value(json_array_get(row, 2));
-    struct plan plan;
-    if (!why || !is_row_of(c, layout, member, &plan))
+    const char *layout, *why;
+    double value;
+    struct plan named = *member, plan;
+    named.replays = json_array_size(row) == 4 ? c->base.replays : member->replays;
+    if (json_unpack((json_t *)row, "[s, s, F]", &layout, &why, &value) != 0 ||
+        !is_row_of(c, layout, &named, &plan))
         return refuse(c, layout_of(c, member), "the member has no row of its own");
+    plan.replays = member->replays;
     double step_s = evaluate_step_s(c->evaluator, &plan);
-    if (strcmp(why, "bound") == 0)
-        return (value * (1 - tolerance) > c->answer_s && value <= step_s * (1 + same)) ||
-               refuse(c, layout, "the bound is above the member, or not above the answer");
-    if (strcmp(why, "memory") == 0)
-        return are_over(c, least_bytes(c, plan)) || refuse(c, layout, "the member fits");
-    bool holds = strcmp(why, "time") == 0 && fabs(value / step_s - 1) <= same &&
-                 step_s >= c->answer_s * (1 - tolerance) &&
-                 !are_over(c, evaluate_peak_bytes(c->evaluator, &plan));
-    c->answer_was_timed |= holds && c->answer && strcmp(layout, c->answer) == 0 &&
+    bool is_bounded = strcmp(why, "bound") == 0 && value * (1 - tolerance) > c->answer_s &&
+                      value <= step_s * (1 + same);
+    bool is_over = strcmp(why, "memory") == 0 && are_over(c, least_bytes(c, plan));
+    bool is_timed = strcmp(why, "time") == 0 && fabs(value / step_s - 1) <= same &&
+                    step_s >= c->answer_s * (1 - tolerance) &&
+                    !are_over(c, evaluate_peak_bytes(c->evaluator, &plan));
+    c->answer_was_timed |= is_timed && c->answer && strcmp(layout, c->answer) == 0 &&
                            fabs(c->answer_s / step_s - 1) <= same;
-    return holds || refuse(c, layout, "the time is another, or less than the answer's");
+    return is_bounded || is_over || is_timed ||
+           refuse(c, layout, "the bound, memory or time of the member's row does not hold");
+}
+
+/* Sets what differs in a family's member number *number and counts on; false: there is none. A
+ * member with selective recompute is one for each set of parts that the space has. */
+static bool next_member(const struct checker *c, struct plan *member, int *number)
+{
+    int recomputes[MOST_VALUES], zeros[MOST_VALUES], count = values_of(c, RECOMPUTE, recomputes);
+    int num_zeros = values_of(c, ZERO, zeros), sets = REPLAYS_PER_OP;
+    for (; *number < count * num_zeros * sets; ++*number) {
+        unsigned parts = (unsigned)(*number % sets);
+        member->recompute = recomputes[*number / sets / num_zeros];
+        member->zero = zeros[*number / sets % num_zeros];
+        bool is_open = c->has_parts && member->recompute == RECOMPUTE_SELECTIVE;
+        member->replays = is_open && parts != REPLAYS_CORE ? parts : c->base.replays;
+        bool is_set =
+            is_open ? parts > 0 && (parts & ~plan_possible_replays(c->model)) == 0 : parts == 0;
+        if (is_set && !breaks_rule(c, member))
+            return ++*number > 0;
+    }
+    return false;
 }
 
 /* Checks a family's members. Without rows, a lower bound of their times or of their memory must
@@ -218,23 +226,20 @@ static bool check_row(struct checker *c, const json_t *row, const struct plan *m
 static bool check_members(struct checker *c, const struct plan *first, const json_t *family)
 {
     const json_t *rows = json_object_get(family, "members");
-    double floor_s = real_of(family, "floor_s"), floor_bytes = real_of(family, "floor_bytes");
-    int recomputes[MOST_VALUES], zeros[MOST_VALUES];
-    int num_recomputes = values_of(c, RECOMPUTE, recomputes), num_zeros = values_of(c, ZERO, zeros);
+    double floor_s = json_number_value(json_object_get(family, "floor_s"));
+    double floor_bytes = json_number_value(json_object_get(family, "floor_bytes"));
+    struct plan member = *first, last = *first;
     size_t next = 0;
-    if (family && !rows && floor_s * (1 - tolerance) <= c->answer_s && !are_over(c, floor_bytes))
-        return refuse(c, layout_of(c, first), "no floor of the family rules it out");
-    if (family && !rows && c->num_met % c->sampled_every != 0)
-        return true;
-    for (int i = 0; i < num_recomputes * num_zeros; i++) {
-        struct plan member = *first;
-        member.recompute = recomputes[i / num_zeros];
-        member.zero = zeros[i % num_zeros];
-        if (broken_by(c, &member))
-            continue;
+    bool is_floored = floor_s * (1 - tolerance) > c->answer_s || are_over(c, floor_bytes);
+    if (family && !rows && (!is_floored || c->num_met % c->sampled_every != 0))
+        return is_floored || refuse(c, layout_of(c, first), "no floor of the family rules it out");
+    for (int number = 0; next_member(c, &member, &number); last = member) {
         if (!family)
             return refuse(c, layout_of(c, &member), "keeps every rule and is of no family");
-        if (rows && !check_row(c, json_array_get(rows, next++), &member))
+        bool is_same = next > 0 && json_array_size(json_array_get(rows, next - 1)) == 4 &&
+                       last.recompute == member.recompute && last.zero == member.zero;
+        next += rows && !is_same;
+        if (rows && !check_row(c, json_array_get(rows, next - 1), &member))
             return false;
         if (floor_s > evaluate_step_s(c->evaluator, &member) * (1 + same) ||
             floor_bytes > least_bytes(c, member) * (1 + same))
@@ -277,9 +282,8 @@ static bool check_product(struct checker *c, struct plan plan, int word)
         ok = check_split(c, plan, &c->splits[i]);
     for (int i = 0; ok && i < count; i++) {
         bool is_etp = values[i] == 0 && word < SP;
-        bool is_spare = is_etp || (word == SP && values[i] == 1 && !fixes(c, "sp"));
-        if (is_spare && plan.tp == 1)
-            continue; /* with tp1 there is only etp1, and no sp */
+        if (plan.tp == 1 && (is_etp || (word == SP && values[i] == 1 && !fixes(c, "sp"))))
+            continue; /* tp1 has no other etp, and no sp */
         value_in(&plan, word, is_etp ? &plan.tp : &values[i]);
         ok = check_product(c, plan, word + 1);
     }
@@ -292,13 +296,12 @@ static bool read_lists(struct checker *c, const json_t *families, const json_t *
     size_t i;
     json_t *at;
     c->splits = ARENA_ARRAY(c->arena, struct plan, json_array_size(splits));
-    for (; c->num_splits < json_array_size(splits); c->num_splits++) {
-        const char *layout = json_string_value(json_array_get(splits, c->num_splits));
-        if (!layout || !plan_parse(layout, c->arena, &c->splits[c->num_splits], c->err))
+    json_array_foreach (splits, c->num_splits, at)
+        if (!json_is_string(at) ||
+            !plan_parse(json_string_value(at), c->arena, &c->splits[c->num_splits], c->err))
             return refuse(c, "splits", "a split is no layout");
-    }
     json_array_foreach (families, i, at) {
-        const char *first = text_of(at, "first");
+        const char *first = json_string_value(json_object_get(at, "first"));
         if (!first || json_object_get(c->families, first))
             return refuse(c, "families", "a family has no layout, or comes twice");
         json_object_set(c->families, first, at);
@@ -307,18 +310,29 @@ static bool read_lists(struct checker *c, const json_t *families, const json_t *
     return true;
 }
 
-static bool check_all(struct checker *c, const json_t *certificate, const json_t *space)
+static bool check_all(struct checker *c, const json_t *certificate)
 {
-    const char *base = text_of(space, "base");
-    bool has_answer = c->answer || json_is_null(json_object_get(certificate, "answer"));
-    if ((int)real_of(certificate, "gpus") != c->system->num_gpus || !base || !c->fixed ||
-        !has_answer || !plan_parse(base, c->arena, &c->base, c->err))
+    const char *base, *name;
+    const json_t *families, *splits, *answer;
+    int gpus;
+    if (json_unpack((json_t *)certificate, "{s:i, s:F, s:F, s:s, s:o, s:o, s:{s:s, s:s, s:o}}",
+                    "gpus", &gpus, "oom_risk", &c->risk, "max_memory_bytes", &c->planned_bytes,
+                    "space_name", &name, "answer", &answer, "families", &families, "space", "base",
+                    &base, "fixed", &c->fixed, "splits", &splits) != 0 ||
+        gpus != c->system->num_gpus || !plan_parse(base, c->arena, &c->base, c->err) ||
+        !strstr(name, c->fixed))
         return refuse(c, "", "not a certificate of this question");
+    if (json_unpack((json_t *)answer, "{s:s, s:F}", "layout", &c->answer, "step_s", &c->answer_s) !=
+            0 &&
+        !json_is_null(answer))
+        return refuse(c, "answer", "is no plan with a time");
+    c->only_even = strstr(name, "even chunks") != NULL;
+    c->has_parts = strstr(name, "selective of the fastest parts") != NULL;
+    c->planned_bytes =
+        fmin(memory_fits_bytes(c->system), c->planned_bytes > 0 ? c->planned_bytes : HUGE_VAL);
     if (c->system->stack.unstated.per_op && !fixes(c, "recompute") && c->base.replays == 0)
         c->base.replays = REPLAYS_PER_OP;
-    if (!read_lists(c, json_object_get(certificate, "families"),
-                    json_object_get(space, "splits")) ||
-        !has_usual_splits(c) || !check_product(c, c->base, 0))
+    if (!read_lists(c, families, splits) || !has_usual_splits(c) || !check_product(c, c->base, 0))
         return false;
     if (json_object_size(c->families) > 0)
         return refuse(c, json_object_iter_key(json_object_iter(c->families)),
@@ -331,23 +345,11 @@ bool certificate_check(const json_t *certificate, const struct system *system,
                        const struct model *model, struct err *err)
 {
     struct arena arena = { 0 };
-    const json_t *space = json_object_get(certificate, "space");
-    const json_t *answer = json_object_get(certificate, "answer");
-    double most_bytes = real_of(certificate, "max_memory_bytes");
-    struct checker c = { .only_even = json_is_true(json_object_get(space, "even")),
-                         .fixed = text_of(space, "fixed"),
-                         .system = system,
-                         .model = model,
-                         .evaluator = evaluator_new(system, model),
-                         .arena = &arena,
-                         .err = err,
-                         .answer_s = json_is_null(answer) ? HUGE_VAL : real_of(answer, "step_s"),
-                         .answer = text_of(answer, "layout"),
-                         .planned_bytes = fmin(memory_fits_bytes(system),
-                                               most_bytes > 0 ? most_bytes : HUGE_VAL),
-                         .risk = real_of(certificate, "oom_risk"),
-                         .families = json_object() };
-    bool ok = check_all(&c, certificate, space);
+    struct checker c = { .system = system, .model = model, .err = err, .answer_s = HUGE_VAL };
+    c.evaluator = evaluator_new(system, model);
+    c.arena = &arena;
+    c.families = json_object();
+    bool ok = check_all(&c, certificate);
     json_decref(c.families);
     evaluator_free(c.evaluator);
     arena_release(&arena);

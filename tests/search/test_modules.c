@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "models/replay.h"
+#include "search/method.h"
 #include "tests/draw.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"
@@ -9,6 +10,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Tests how a search chooses the parts (modules) of a layer that selective recompute recomputes. */
@@ -42,25 +44,39 @@ static bool has_parts(const struct plan *plan)
     return plan->recompute == RECOMPUTE_SELECTIVE && plan->replays != 0;
 }
 
-enum { ALL_INSTANCES = 300, GATE_INSTANCES = 4 };
+/* Compares the answers of both methods; adds to *chosen the plans that repeat other parts than
+ * attention's core. */
+static void check_methods(int seed, int *chosen)
+{
+    struct search_request one = new_request("exhaustive"), other = new_request("bnb");
+    one.top = other.top = 10;
+    struct search_result all = search_of(&one), found = search_of(&other);
+    ck_assert_msg(all.num_top == found.num_top, "seed %d", seed);
+    ck_assert_double_eq(all.candidates, found.candidates);
+    for (int i = 0; i < all.num_top; i++) {
+        ck_assert_msg(plan_equal(&all.top[i].plan, &found.top[i].plan), "seed %d, %d", seed, i);
+        ck_assert_double_eq(all.top[i].prediction.step_s, found.top[i].prediction.step_s);
+        *chosen += has_parts(&all.top[i].plan);
+    }
+    search_result_release(&all);
+    search_result_release(&found);
+}
+
+/* A campaign has this many instances of models with experts, and more without. */
+enum { ALL_OF_EXPERTS = 300, GATE_OF_EXPERTS = 2 };
 
 START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)
 {
-    int chosen = 0;
-    for (int seed = 0; seed < SAMPLED(ALL_INSTANCES, GATE_INSTANCES); seed++) {
-        make(700 + (uint64_t)seed);
-        struct search_request one = new_request("exhaustive"), other = new_request("bnb");
-        struct search_result all = search_of(&one), found = search_of(&other);
-        ck_assert_msg(all.num_top == found.num_top, "seed %d", seed);
-        ck_assert_double_eq(all.candidates, found.candidates);
-        for (int i = 0; i < all.num_top; i++) {
-            ck_assert_msg(plan_equal(&all.top[i].plan, &found.top[i].plan), "seed %d, %d", seed, i);
-            chosen += has_parts(&all.top[i].plan);
-        }
-        search_result_release(&all);
-        search_result_release(&found);
+    int chosen = 0, of_experts = 0, count = 0;
+    for (; of_experts < SAMPLED(ALL_OF_EXPERTS, GATE_OF_EXPERTS); count++) {
+        make(700 + (uint64_t)count);
+        of_experts += instance.model.experts > 0;
+        check_methods(count, &chosen);
         instance_release(&instance);
     }
+    if (is_campaign())
+        printf("%d instances, %d of models with experts, %d plans with other parts\n", count,
+               of_experts, chosen);
     instance_load(&instance);
     ck_assert_int_gt(chosen, 0);
 }
@@ -148,6 +164,60 @@ START_TEST(parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective
 }
 END_TEST
 
+/* Memory bounds of all sets together, met by a walk of plans with selective recompute. */
+struct floored {
+    struct evaluator *evaluator;
+    const struct space *space;
+    int checked;
+};
+
+static bool check_sets(void *context, const struct plan *first)
+{
+    struct floored *of = context;
+    struct plan plan = *first;
+    unsigned possible = plan_possible_replays(of->space->model);
+    if (plan.recompute != RECOMPUTE_SELECTIVE || of->checked % 7 != 0)
+        return ++of->checked > 0;
+    double least_bytes = evaluate_leanest_bytes(of->evaluator, &plan);
+    double first_bytes = evaluate_leanest_first_bytes(of->evaluator, &plan);
+    for (plan.replays = 1; plan.replays <= possible; plan.replays++) {
+        if ((plan.replays & possible) != plan.replays || space_check(of->space, &plan))
+            continue;
+        double bytes = evaluate_peak_bytes(of->evaluator, &plan);
+        ck_assert_double_le(least_bytes, bytes * (1 + 1e-12));
+        ck_assert_double_le(first_bytes, bytes * (1 + 1e-12));
+    }
+    return ++of->checked > 0;
+}
+
+static void ignore(void *context, const struct plan_rule *rule, double count)
+{
+    (void)context, (void)rule, (void)count;
+}
+
+START_TEST(no_set_of_parts_needs_less_memory_than_their_bounds)
+{
+    for (int seed = 0; seed < SAMPLED(60, 2); seed++) {
+        make(300 + (uint64_t)seed);
+        struct search_request request = new_request("bnb");
+        struct prepared prepared;
+        struct arena arena = { 0 };
+        struct err err = { 0 };
+        ck_assert_msg(search_prepare(&request, &arena, &prepared, &err), "%s", err.msg);
+        struct floored of = { evaluator_new(&prepared.system, &instance.model), &prepared.space,
+                              0 };
+        struct visitor visitor = { check_sets, ignore, &of };
+        for (size_t i = 0; i < space_num_blocks(&prepared.space); i++)
+            space_walk_block(&prepared.space, i, &visitor);
+        ck_assert_int_gt(of.checked, 0);
+        evaluator_free(of.evaluator);
+        arena_release(&arena);
+        instance_release(&instance);
+    }
+    instance_load(&instance);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("modules");
@@ -156,6 +226,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_test(tc, branch_and_bound_chooses_the_parts_of_exhaustive_search);
     tcase_add_test(tc, the_best_set_of_parts_equals_searching_each_set);
+    tcase_add_test(tc, no_set_of_parts_needs_less_memory_than_their_bounds);
     tcase_add_test(tc, parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective);
     suite_add_tcase(s, tc);
     return s;

@@ -1,5 +1,6 @@
 #include "search/search.h"
 
+#include "search/room.h"
 #include "search/space.h"
 #include "sim/plan/ranks.h"
 #include "tests/search/instance.h"

@@ -138,6 +138,7 @@ static bool check_seed(int seed)
     instance_randomize(&instance, (uint64_t)seed);
     struct search_request request = instance_request(&instance);
     request.chunks = seed % 2;
+    request.recompute_modules = seed % 3 > 0;
     struct search_result result = search_of(&request);
     int count = 1 + random_below(&rng, LENGTH(usual));
     int chosen = result.num_top > 2 ? random_below(&rng, 3) : 0;
@@ -234,6 +235,7 @@ START_TEST(step_times_increase_with_costs_and_their_logarithms_are_convex)
         static const char *const fixed[] = { "", "recompute=full", "mb1", "zero0", "zero3" };
         request.fix = fixed[random_below(&rng, LENGTH(fixed))];
         request.without_hints = true;
+        request.recompute_modules = seed % 2 == 0;
         struct search_result result = search_of(&request);
         for (int i = 0; i < result.num_top; i += 3)
             check_plan(&instance, &result.top[i].plan, &rng);
@@ -379,9 +381,9 @@ END_TEST
 START_TEST(unsupported_options_of_a_request_are_refused)
 {
     static const char *const words[] = { "measured products", "measured products",
-                                         "measured products", "--recompute-modules",
-                                         "--uneven",          "--recompute-mixes",
-                                         "--placement",       "joint norm" };
+                                         "measured products", "--uneven",
+                                         "--recompute-mixes", "--placement",
+                                         "joint norm" };
     for (int i = 0; i < (int)LENGTH(words); i++) {
         struct system system = *request.system;
         struct search_request asked = request;
@@ -391,11 +393,10 @@ START_TEST(unsupported_options_of_a_request_are_refused)
         system.profile.num_gemm_points += i == 0;
         system.profile.num_kernels += i == 1;
         system.profile.num_curves += i == 2;
-        asked.recompute_modules = i == 3;
-        asked.uneven = i == 4;
-        asked.recompute_mixes = i == 5;
-        asked.placement = i == 6;
-        system.stack.pipeline.post_validation = i == 7;
+        asked.uneven = i == 3;
+        asked.recompute_mixes = i == 4;
+        asked.placement = i == 5;
+        system.stack.pipeline.post_validation = i == 6;
         struct region_request of = { .search = &asked,
                                      .choice = &result.top[0].plan,
                                      .constants = usual,

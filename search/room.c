@@ -1,0 +1,49 @@
+#include "search/room.h"
+
+#include "search/parts.h"
+
+#include <math.h>
+
+static bool may_group(const struct space *space, const struct plan *plan)
+{
+    return space->groups_layers && plan->recompute == RECOMPUTE_FULL;
+}
+
+double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                        struct plan *plan)
+{
+    if (parts_are_open(space, plan))
+        return parts_choose(space, evaluator, most_bytes, plan);
+    if (!may_group(space, plan))
+        return evaluate_peak_bytes(evaluator, plan);
+    int interval = plan->recompute_every;
+    double bytes = evaluate_fitting_bytes(evaluator, plan, most_bytes);
+    if (plan->recompute == RECOMPUTE_FULL || forbidden_allows(&space->forbidden, "recompute", plan))
+        return bytes;
+    plan->recompute = RECOMPUTE_FULL;
+    plan->recompute_every = interval;
+    return evaluate_peak_bytes(evaluator, plan);
+}
+
+double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                         const struct plan *plan)
+{
+    if (parts_are_open(space, plan))
+        return evaluate_leanest_bytes(evaluator, plan);
+    double bytes = evaluate_unplaced_bytes(evaluator, plan);
+    if (bytes <= most_bytes || !may_group(space, plan))
+        return bytes;
+    return fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan));
+}
+
+/* `rounding` is a tolerance: the sum over all stages is computed in another order than the peak of
+ * one stage. */
+double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
+                         const struct plan *plan)
+{
+    const double rounding = 1e-12;
+    double *bytes = &floors->bytes[plan->zero];
+    if (*bytes == 0)
+        *bytes = evaluate_state_floor_bytes(evaluator, plan) * (1 - rounding);
+    return *bytes;
+}

@@ -1,0 +1,26 @@
+/* search/room.h - the memory of a space's candidates, and the recompute with which they fit. */
+#ifndef SEARCH_ROOM_H
+#define SEARCH_ROOM_H
+
+#include "search/space.h"
+
+/* The peak of a candidate's memory in bytes. When it is over `most_bytes`, the candidate may be
+ * changed from full to full:K recompute. With picks_modules, selective recompute is changed to the
+ * set of parts with the shortest step of all that fit, of equal ones the smallest and then the
+ * first; if none fits, to the set that needs the least memory. */
+double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                        struct plan *plan);
+/* A lower bound of space_peak_bytes in any rank order. */
+double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                         const struct plan *plan);
+
+/* Lower bounds of the peaks of one block's candidates, per ZeRO stage, in any rank order.
+ * Zero-initialise. */
+struct block_floors {
+    double bytes[NUM_ZERO_STAGES]; /* 0: not known yet */
+};
+/* A lower bound of the memory of a candidate that keeps the rules. */
+double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
+                         const struct plan *plan);
+
+#endif
