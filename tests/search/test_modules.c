@@ -120,7 +120,7 @@ static double without_parts_s(void)
 START_TEST(the_best_set_of_parts_equals_searching_each_set)
 {
     int gained = 0;
-    for (int seed = 0; seed < SAMPLED(60, 1); seed++) {
+    for (int seed = 0; seed < SAMPLED(60, 1) || (gained == 0 && seed < 60); seed++) {
         make(903 + (uint64_t)seed);
         unsigned possible = plan_possible_replays(&instance.model);
         double least_s = without_parts_s(), none_s = least_s;
