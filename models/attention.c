@@ -146,7 +146,7 @@ static void add_cross_attention(struct builder *b)
     add_linear(b, &keys);
     inputs.is_apart = inputs.is_other_sequence = true;
     inputs.keys = inputs.values = b->value;
-    begin_part(b, "cross_norm");
+    begin_part(b, "cross_norm", false);
     add_enter(b, "cross_enter", "cross_input", d->hidden);
     add_linear(b, &query);
     add_attention_core(b, &inputs);
@@ -159,7 +159,7 @@ void add_attention_block(struct builder *b)
     bool is_sparse = b->model->attention == ATTENTION_SPARSE;
     struct latent_rows from = { NO_ID, NO_ID };
     struct indexer indexer = { NO_ID, NO_ID, 0 };
-    begin_part(b, "attention_norm");
+    begin_part(b, "attention_norm", b->model->kv_lora > 0);
     if (b->model->kv_lora > 0)
         add_latent_heads(b, &from);
     else

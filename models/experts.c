@@ -335,7 +335,7 @@ static void add_shared_expert(struct builder *b, int rows)
 
 void add_expert_block(struct builder *b)
 {
-    begin_part(b, "ffn_norm");
+    begin_part(b, "ffn_norm", true);
     int rows = b->value;
     add_routed_experts(b);
     if (b->dims->shared_ffn > 0)

@@ -64,7 +64,7 @@ void add_feed_forward_block(struct builder *b)
                                .leave = "ffn_leave",
                                .width = b->dims->ffn,
                                .has_bias = b->model->linear_bias || b->model->ffn_bias };
-    begin_part(b, "ffn_norm");
+    begin_part(b, "ffn_norm", false);
     b->region = REGION_FEED_FORWARD;
     add_feed_forward(b, &of);
     b->region = REGION_REST;

@@ -77,8 +77,10 @@ struct layer_options {
                                   `dtype`; else in fp32 */
     bool launches_each_expert; /* the product of each expert is a launch; else one launch for all
                                   experts of a rank */
-    bool sends_quantized; /* rows travel to their experts quantised, and so do their gradients */
-    bool shared_beside;   /* the shared expert overlaps the exchanges of rows */
+    bool sends_quantized;   /* rows travel to their experts quantised, and so do their gradients */
+    bool shared_beside;     /* the shared expert overlaps the exchanges of rows */
+    bool norms_in_products; /* the norm before a dense part is a part of the linear layer that reads
+                               it; that before experts or latent attention never is */
     bool pads_rows; /* quantised rows of experts are first copied to blocks of aligned length */
     double gradient_bytes; /* bytes of one element of the weight gradient's accumulator */
     double logits_rows;    /* maximum number of rows of logits that the head computes at once;

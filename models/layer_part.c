@@ -229,7 +229,7 @@ static bool is_parallel(const struct builder *b)
            b->model->feed_forward != FEED_FORWARD_NONE;
 }
 
-void begin_part(struct builder *b, const char *norm)
+void begin_part(struct builder *b, const char *norm, bool stands_alone)
 {
     b->value = is_parallel(b) ? b->entered : b->stream;
     if (!has_norm_before(b))
@@ -238,7 +238,9 @@ void begin_part(struct builder *b, const char *norm)
         b->value = b->normed;
         return;
     }
-    add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden)->region = REGION_NORM;
+    struct op *op = add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden);
+    if (stands_alone || !b->options->norms_in_products)
+        op->region = REGION_NORM;
     b->normed = b->value;
 }
 

@@ -74,8 +74,10 @@ void add_head_norm(struct builder *b, const char *name);
 void add_residual(struct builder *b, const char *name);
 
 /* Called before and after a part of a block (attention or feed-forward). They add the norms before
- * it, after it or both, and the residual. */
-void begin_part(struct builder *b, const char *norm);
+ * it, after it or both, and the residual. stands_alone: the norm is never a part of the linear
+ * layer that reads it. Recompute of layernorm repeats only norms that are no such part (Megatron
+ * Core, models/gpt/gpt_layer_specs.py: Transformer Engine's LayerNormLinear). */
+void begin_part(struct builder *b, const char *norm, bool stands_alone);
 void end_part(struct builder *b, const char *norm, const char *residual);
 
 /* A linear layer. If tensor ranks split its inputs, it yields partial sums, and the op that reads

@@ -22,7 +22,7 @@ static void add_mixer_in(struct builder *b, double width)
     struct linear in = {
         .name = "mixer_in", .out = width, .in = b->dims->hidden, .split = SPLIT_ROWS
     };
-    begin_part(b, "attention_norm");
+    begin_part(b, "attention_norm", false);
     add_enter(b, "mixer_enter", "mixer_input", b->dims->hidden);
     add_linear(b, &in);
 }

@@ -379,7 +379,8 @@ struct stack {
     bool sums_rows_in_dtype;
     bool launches_each_expert; /* the host launches the product of each expert by itself */
     bool sends_quantized;      /* with fewer than 16 bits, rows travel to their experts quantised */
-    bool pads_rows;    /* rows of experts are copied to aligned blocks before they are quantised */
+    bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
+    bool norms_in_products; /* as in struct layer_options */
     bool user_buffers; /* overlapped tensor collectives run in pieces (sim/cost/user_buffers.h) */
     /* with fewer than 16 bits, how values wait for the backward (models/storage.h): enum
      * input_store, and enum storage of attention's output and of activations' inputs */

@@ -202,6 +202,9 @@ const struct field stack_fields[] = {
     { .name = "user_buffers", .kind = FIELD_BOOL, AT(user_buffers), .fallback = "no",
       .doc = "With overlap=tp and sp, tensor-parallel collectives run in pieces beside the products "
              "that read or make their tokens (Transformer Engine's user buffers)." },
+    { .name = "norms_in_products", .kind = FIELD_BOOL, AT(norms_in_products), .fallback = "no",
+      .doc = "A norm before a dense part of a block is a part of the linear layer that reads it, so "
+             "that recompute of layernorm cannot repeat it." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(pipeline.tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "post_validation", .kind = FIELD_BOOL, AT(pipeline.post_validation), .fallback = "false",

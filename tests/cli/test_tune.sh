@@ -146,7 +146,8 @@ grep -qF "$(cat promised)" "$work/out" || fail "the pasted change is another pla
 shows '"broken": \[\]'
 
 # Runs on fewer GPUs are proposed. With their measured times the choice becomes more certain.
-run 0 tune base/args.txt --gpus 16 --propose -o runs.json --json
+run 0 export --model llama2-13b --gpus 16 --gbs 128 --layout "tp2 pp2 mb1 sp zero1" --to megatron -o unsure
+run 0 tune unsure/args.txt --gpus 16 --propose -o runs.json --json
 for key in propose plan layout gpus batch command gain_bits p_best best; do
     shows "\"$key\":"
 done
@@ -162,9 +163,9 @@ for run, of in zip(mine["runs"], asked, strict=True):
 assert asked and asked[0]["gpus"] < 16
 json.dump(mine, open("done.json", "w"))
 PY
-run 0 tune base/args.txt done.json --gpus 16 --json
+run 0 tune unsure/args.txt done.json --gpus 16 --json
 [ "$(chance)" -gt "$before" ] || fail "runs teach nothing: $before %, then $(chance) %"
-run 0 tune base/args.txt done.json --gpus 16 --propose -o more.json
+run 0 tune unsure/args.txt done.json --gpus 16 --propose -o more.json
 shows 'best +change [1-9], P\(fastest, or within 2 % of it\)'
 [ "$(grep -c '"layout"' more.json)" -ge "$(grep -c '"layout"' done.json)" ] || fail "more.json forgets runs"
 run 2 tune base/args.txt --gpus 16 -o runs.json

@@ -61,7 +61,7 @@ shows '^graphs +passed .* the same losses'
 shows '^measured \(registered\), ms: step [0-9.]+ \([0-9.]+ \([0-9.]+ to .* products [0-9.]+ \([0-9.]+ .* MFU '
 shows '^calibrate --refine +skipped .* not calibrated'
 shows '^gpt2, bf16 +passed .* PyTorch [0-9.]+ %; step .* PyTorch 0\.2500 s'
-grep -q '"title": "gpt2, bf16", "verdict": "passed".* "attention_ms": [0-9.]*,.* "registered_step_ms": 75,.* "torch_step_s": 0.25 }' "$KEPT/result.json" ||
+grep -q '"title": "gpt2, bf16", "verdict": "passed".* "attention_ms": [0-9.]*,.* "registered_step_ms": [0-9.]*,.* "torch_step_s": 0.25 }' "$KEPT/result.json" ||
     fail "result.json has no figures: $(cat "$KEPT/result.json")"
 run 4 --gpus 1 --model "$KEPT/result.json" # a JSON file of another kind
 says 'is not a known key'

@@ -435,6 +435,7 @@ static struct piece_cost layer_of(const struct plan *plan)
  * comes from another list. */
 static void check_against_layer(const char *layout, const char *name)
 {
+    hardware.stack.user_buffers = false; /* partitions have no collectives in pieces */
     struct plan plan = plan_on(&hardware, &model, layout, &arena);
     struct partition_problem problem = problem_of(&plan);
     struct piece_cost layer = layer_of(&plan);

@@ -339,6 +339,7 @@ static void load(const json_t *of, const char *stack)
     now.microbatches = (int)fmax(1, number_of(of, "microbatches"));
     now.keeps_apart = strncmp(stack, "torchtitan", 10) == 0;
     check_ok(system_load("dgx-h100", stack, plan_ranks(&now.plan), &now.system, &err), &err);
+    now.system.stack.norms_in_products = false; /* traces have Megatron's own layers */
     set_fusions(json_object_get(of, "fused"));
     now.pieces = pieces_cost(&now.system, &now.model, &now.plan, &now.arena);
     now.dims = local_dims(rank_share_of(&now.plan), &now.model, now.model.seq);
