@@ -147,8 +147,8 @@ if asks_large; then
     run 0 --gpus 1000 --model 175b
     shows '^ +960 of 1000 GPUs: no plan divides batch 1536 over all$'
     shows '^    960 GPUs .* GPU-hours \([0-9]+ \$\) per billion tokens: tp'
-    shows '^    batch 1500 .* per billion tokens: tp'
-    shows '^    960 GPUs, batch 15[0-9]+ .* per billion tokens: tp4 pp1'
+    shows '^    batch 1[0-9]+ .* per billion tokens: tp'
+    shows '^    9[0-9]+ GPUs, batch 1[0-9]+ .* per billion tokens: tp4 pp'
     run 0 --gpus 1000 --model 175b --json
     shows '^  "gpus": 960,$'
     shows '^  "asked_gpus": 1000,$'
