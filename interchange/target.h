@@ -71,7 +71,7 @@ struct target {
     /* Writes the command line, the environment and the target's own files. */
     target_write *write;
     const char *forbids; /* layout words that the target cannot express, separated by spaces */
-    bool repeats_parts; /* selective recompute repeats any set of parts of a block */
+    bool repeats_parts;  /* selective recompute repeats any set of parts of a block */
     int context_comm; /* the target's default method of context parallelism (enum context_comm) */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
     const char *const *ignored;
