@@ -72,7 +72,7 @@ static void apply(const struct change *change, struct plan *plan)
         plan->replays = change->value == REPLAYS_CORE ? 0 : change->value;
         break;
     case KIND_GRADIENTS:
-        plan->gradient_dtype = plan->reduce_dtype = precision_value_dtype(plan->precision);
+        plan->gradient_dtype = plan->reduce_dtype = (int)precision_value_dtype(plan->precision);
         break;
     case KIND_ZERO:
         plan->zero = (int)change->value;

@@ -271,7 +271,7 @@ static struct model approximate(enum attention_kind kind)
 {
     /* the model has 16 heads of 128 channels and 2,048 tokens */
     struct model model = model_of("gpt3-1.3b");
-    model.attention = kind;
+    model.attention = (int)kind;
     model.attention_block = 64;
     model.attention_blocks = 8;
     model.attention_rank = 256;
@@ -326,7 +326,7 @@ START_TEST(parallel_parts_read_one_input)
     struct model plain = model_of("gpt3-1.3b");
     for (int i = 0; i < LENGTH(kinds); i++) {
         struct model model = plain;
-        model.parallel = kinds[i];
+        model.parallel = (int)kinds[i];
         struct ops list = list_of(&model, 2048), backward = backward_of(list);
         int norms = 0, residuals = 0;
         for (int j = 0; j < list.count; j++) {
