@@ -9,7 +9,7 @@
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
 #include "interchange/target.h"
-#include "sim/cost/generation.h"
+#include "sim/collective/generation.h"
 
 #include <errno.h>
 #include <stdio.h>

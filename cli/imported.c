@@ -2,7 +2,7 @@
 #include "cli/imported.h"
 
 #include "base/length.h"
-#include "sim/cost/generation.h"
+#include "sim/collective/generation.h"
 
 #include <stdio.h>
 

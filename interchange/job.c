@@ -1,6 +1,6 @@
 #include "interchange/job.h"
 
-#include "sim/cost/generation.h"
+#include "sim/collective/generation.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/ranks.h"
 #include "sim/plan/state_share.h"

@@ -44,7 +44,7 @@ struct recipe {
     double kernels;     /* launches to quantise one tensor */
     double product_efficiency; /* rate of products relative to one scale per tensor */
     bool scales_in_products;   /* the matrix units apply the scales where the GPU can
-                                  (sim/cost/generation.h) */
+                                  (sim/collective/generation.h) */
     int aligned_rows;          /* an expert's rows are padded to a multiple of this number */
     bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
     bool requantizes;          /* quantising a value again later gives the same result; scales of

@@ -103,7 +103,7 @@ static const enum comm_kind comm_kinds[NUM_COLLECTIVES] = {
 };
 
 /* Number of elements per rank for `bytes`, the size of the whole buffer as in
- * sim/cost/collective.h. */
+ * sim/collective/collective.h. */
 static size_t count_of(const struct timed_call *x, double bytes)
 {
     bool has_parts = x->kind == COLLECTIVE_ALL_GATHER || x->kind == COLLECTIVE_REDUCE_SCATTER;

@@ -14,7 +14,7 @@
 #include "sim/campaign/convergence_file.h"
 #include "sim/campaign/failures.h"
 #include "sim/campaign/scaling.h"
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/unfused.h"
 #include "sim/plan/axes.h"

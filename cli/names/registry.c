@@ -18,7 +18,7 @@
 #include "models/workload.h"
 #include "search/robust.h"
 #include "sim/campaign/scaling.h"
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 #include "sim/cost/datafile.h"
 #include "sim/cost/hardware.h"
 #include "sim/plan/axes.h"

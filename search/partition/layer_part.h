@@ -5,7 +5,7 @@
 
 #include "models/layer.h"
 #include "search/partition/layer.h"
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
 /* An operator: a run of ops of the layer's list that have one sharding. */
 struct stretch {

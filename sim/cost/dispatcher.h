@@ -8,7 +8,7 @@
 #define SIM_COST_DISPATCHER_H
 
 #include "models/routing.h"
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
 enum dispatcher_kind {
     DISPATCHER_ALL_TO_ALL,

@@ -3,8 +3,8 @@
 
 #include "models/blocks.h"
 #include "models/trained.h"
+#include "sim/collective/generation.h"
 #include "sim/cost/compute.h"
-#include "sim/cost/generation.h"
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"

@@ -6,7 +6,7 @@
 #ifndef SIM_COST_PIECE_H
 #define SIM_COST_PIECE_H
 
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/list_cost.h"
 #include "sim/cost/muon.h"

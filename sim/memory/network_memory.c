@@ -1,7 +1,7 @@
 /* GPU memory that NCCL's communicators take. Names in parentheses are from NCCL's source. */
 #include "sim/memory/network_memory.h"
 
-#include "sim/cost/nccl.h"
+#include "sim/collective/nccl.h"
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/exchange/exchange.h"

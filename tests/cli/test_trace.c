@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "cli/views/gantt.h"
-#include "cli/views/trace.h"
+#include "cli/timeline/gantt.h"
+#include "cli/timeline/trace.h"
 #include "sim/engine/events.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "sim/cost/piece.h"
 #include "sim/engine/simulate.h"
 #include "tests/exec/op_lists.h"
-#include "tests/sim/cost/nccl_groups.h"
+#include "tests/sim/collective/nccl_groups.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"

@@ -1,6 +1,7 @@
-/* cli/views/gantt.h - prints a step by the event engine: its time, and a picture of its stages. */
-#ifndef CLI_VIEWS_GANTT_H
-#define CLI_VIEWS_GANTT_H
+/* cli/timeline/gantt.h - prints a step by the event engine: its time, and a picture of its stages.
+ */
+#ifndef CLI_TIMELINE_GANTT_H
+#define CLI_TIMELINE_GANTT_H
 
 #include "cli/print/terminal.h"
 #include "sim/engine/event_step.h"

@@ -1,10 +1,10 @@
 /* Seconds of a collective: from a measured curve (time by message size) if the GPU's profile has
  * one, else by the fastest of NCCL's algorithms. */
 #include "base/length.h"
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
-#include "sim/cost/curve.h"
-#include "sim/cost/nccl.h"
+#include "sim/collective/curve.h"
+#include "sim/collective/nccl.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,10 +1,10 @@
-/* sim/cost/generation.h - properties that differ between generations of GPUs, one row per
+/* sim/collective/generation.h - properties that differ between generations of GPUs, one row per
  * generation.
  *
  * A GPU's file names its generation and has its own rates, sizes and power. To add a generation,
  * add a name to the enum and a row in generation.c. */
-#ifndef SIM_COST_GENERATION_H
-#define SIM_COST_GENERATION_H
+#ifndef SIM_COLLECTIVE_GENERATION_H
+#define SIM_COLLECTIVE_GENERATION_H
 
 #include <stdbool.h>
 

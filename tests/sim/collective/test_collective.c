@@ -1,7 +1,7 @@
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
-#include "sim/cost/curve.h"
-#include "tests/sim/cost/nccl_groups.h"
+#include "sim/collective/curve.h"
+#include "tests/sim/collective/nccl_groups.h"
 #include "tests/testing.h"
 
 #include <math.h>

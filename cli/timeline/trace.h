@@ -1,10 +1,10 @@
-/* cli/views/trace.h - a timeline as the JSON that Perfetto and chrome://tracing show.
+/* cli/timeline/trace.h - a timeline as the JSON that Perfetto and chrome://tracing show.
  *
  * Each pipeline stage is a process, each of its lanes a thread, and each instruction that takes
  * time a slice. Arrows lead from sends to receives, and a counter shows the activations of each
  * stage. */
-#ifndef CLI_VIEWS_TRACE_H
-#define CLI_VIEWS_TRACE_H
+#ifndef CLI_TIMELINE_TRACE_H
+#define CLI_TIMELINE_TRACE_H
 
 #include "base/err.h"
 #include "cli/input/setup.h"

@@ -1,9 +1,9 @@
-/* sim/cost/curve.h - measured time of a collective, by message size. */
-#ifndef SIM_COST_CURVE_H
-#define SIM_COST_CURVE_H
+/* sim/collective/curve.h - measured time of a collective, by message size. */
+#ifndef SIM_COLLECTIVE_CURVE_H
+#define SIM_COLLECTIVE_CURVE_H
 
 #include "base/field.h"
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
 enum { MAX_CURVES = 64, MAX_CURVE_POINTS = 40 };
 

@@ -1,4 +1,4 @@
-#include "sim/cost/curve.h"
+#include "sim/collective/curve.h"
 
 #include "base/length.h"
 

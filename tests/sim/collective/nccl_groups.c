@@ -1,4 +1,4 @@
-#include "tests/sim/cost/nccl_groups.h"
+#include "tests/sim/collective/nccl_groups.h"
 
 #define CALIBRATION .bandwidth_factor = 1, .latency_factor = 1
 /* Channels of ring and tree, with the bandwidth of each in GB/s. */

@@ -1,6 +1,6 @@
 /* A picture of a step: one line per stage, with a letter or digit for the pass that runs at each
  * time. */
-#include "cli/views/gantt.h"
+#include "cli/timeline/gantt.h"
 
 #include "cli/print/scale.h"
 

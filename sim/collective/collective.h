@@ -1,12 +1,12 @@
-/* sim/cost/collective.h - time of a collective over one group of ranks, as NCCL would run it.
+/* sim/collective/collective.h - time of a collective over one group of ranks, as NCCL would run it.
  *
  * The algorithms, protocols, latencies and bandwidth caps are NCCL 2.30.7's own cost model
  * (src/graph/tuning.cc): it chooses the algorithm, and the prediction is its time multiplied by a
  * calibrated factor. Every function is pure. */
-#ifndef SIM_COST_COLLECTIVE_H
-#define SIM_COST_COLLECTIVE_H
+#ifndef SIM_COLLECTIVE_COLLECTIVE_H
+#define SIM_COLLECTIVE_COLLECTIVE_H
 
-#include "sim/cost/generation.h"
+#include "sim/collective/generation.h"
 
 #include <stdbool.h>
 

@@ -1,12 +1,12 @@
-/* sim/cost/nccl.h - shared parts of the algorithms of collective.h: NCCL's formulas and constants
- * that several of them use, and the functions in the table of collectives.c.
+/* sim/collective/nccl.h - shared parts of the algorithms of collective.h: NCCL's formulas and
+ * constants that several of them use, and the functions in the table of collectives.c.
  *
  * Source: NCCL 2.30.7 src/graph/tuning.cc (ncclTopoTuneModel and its constants tables), which
  * counts in us and in GB/s of 1e9 bytes. Names in [brackets] are NCCL's. */
-#ifndef SIM_COST_NCCL_H
-#define SIM_COST_NCCL_H
+#ifndef SIM_COLLECTIVE_NCCL_H
+#define SIM_COLLECTIVE_NCCL_H
 
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
 /* A published constant, in NCCL's unit. */
 #define US(value)       ((value)*1e-6)

@@ -1,12 +1,12 @@
-/* tests/sim/cost/nccl_groups.h - groups of ranks, with the properties of their machines that NCCL
- * detects.
+/* tests/sim/collective/nccl_groups.h - groups of ranks, with the properties of their machines that
+ * NCCL detects.
  *
  * Laws are tested on all of these groups, published numbers on the first few. Channels and rates
  * are those that NCCL chooses on the machine. */
-#ifndef TESTS_SIM_COST_NCCL_GROUPS_H
-#define TESTS_SIM_COST_NCCL_GROUPS_H
+#ifndef TESTS_SIM_COLLECTIVE_NCCL_GROUPS_H
+#define TESTS_SIM_COLLECTIVE_NCCL_GROUPS_H
 
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
 enum {
     H100_NODE,

@@ -1,5 +1,5 @@
 /* Writes a simulated or measured step as JSON for Perfetto and chrome://tracing. */
-#include "cli/views/trace.h"
+#include "cli/timeline/trace.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
 /* The table of GPU generations. */
-#include "sim/cost/generation.h"
+#include "sim/collective/generation.h"
 
 #include <stddef.h>
 

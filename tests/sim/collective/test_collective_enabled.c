@@ -1,6 +1,6 @@
-#include "sim/cost/collective.h"
+#include "sim/collective/collective.h"
 
-#include "tests/sim/cost/nccl_groups.h"
+#include "tests/sim/collective/nccl_groups.h"
 #include "tests/testing.h"
 
 /* An algorithm is available to the groups for which NCCL would consider it. */
