@@ -483,8 +483,12 @@ static void add_interrupted(void)
     struct search_result got, whole;
     struct err err = { 0 };
     request.objective = OBJECTIVE_TIME;
-    if (request.recompute_modules || !search_run(&request, &whole, &err))
+    if (request.recompute_modules)
         return;
+    if (!search_run(&request, &whole, &err)) {
+        search_result_release(&whole);
+        return;
+    }
     request.interrupted = after_some_polls;
     polls_left = PICK(&question.rng, 0, 1, 2, 3, 5, 8, 20, 60, 200, 600);
     text_add(&answers, "  %s%s%s, %d polls:", request.method, request.uneven ? " uneven" : "",
