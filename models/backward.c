@@ -487,23 +487,16 @@ static void push_parts(struct maker *m, const struct op *whole)
         give_gradient(m, op, whole->in.at[i]);
 }
 
-/* Makes the gradients of the inputs and of the rates. The states of chunks are computed again. */
+/* A scan makes the gradients of the inputs and of the rates, and computes the states of chunks
+ * again. The indexer's loss has no reader, so no gradient arrives; it computes the scores of the
+ * chosen keys again, and two products make the gradients of queries and keys. */
 static void push_scan(struct maker *m, const struct op *scan)
 {
     struct op *op = push_traffic(m, scan, PASS_BACKWARD_INPUT);
-    if (scan->in.count > 1)
+    if (scan->in.count > 1 && m->is_learnt[scan->in.at[1]])
         give_gradient(m, op, scan->in.at[1]);
-    op->flops = 2.5 * scan->flops;
+    op->flops = (scan->kind == OP_SCAN ? 2.5 : 3) * scan->flops;
     op->model_flops = 2 * scan->model_flops;
-}
-
-/* The indexer's loss has no reader, so no gradient arrives. The scores of the chosen keys are
- * computed again; two products make the gradients of queries and keys. */
-static void push_index_loss(struct maker *m, const struct op *loss)
-{
-    struct op *op = push_traffic(m, loss, PASS_BACKWARD_INPUT);
-    op->flops = 3 * loss->flops;
-    op->model_flops = 2 * loss->model_flops;
 }
 
 static void push_activation(struct maker *m, const struct op *activation)
@@ -565,10 +558,8 @@ static void push_backward(struct maker *m, const struct op *op)
         push_flash(m, op);
         return;
     case OP_SCAN:
-        push_scan(m, op);
-        return;
     case OP_INDEX_LOSS:
-        push_index_loss(m, op);
+        push_scan(m, op);
         return;
     case OP_EMBEDDING:
         push_traffic(m, op, PASS_BACKWARD_WEIGHT);
@@ -619,7 +610,7 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_CP_LEAVE:
         push_turned_mark(m, op, turned(op->kind), gradient_of(m, op));
         return;
-    case OP_ALL_REDUCE: /* the loss's all-reduce: its gradient needs no exchange */
+    case OP_ALL_REDUCE: /* the loss: its gradient needs no exchange */
     case OP_CHOOSE:     /* chosen keys have no gradient */
         return;
     case OP_BIAS_GRAD:

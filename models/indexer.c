@@ -42,11 +42,11 @@ static int add_index_heads(struct builder *b, const struct latent_rows *from)
     double query_in = model->q_lora > 0 ? model->q_lora : hidden;
     double width = model->index_heads * dim + dim + model->index_heads;
     int rows = enter_detached(b, "index_enter", from->hidden, hidden);
-    int keys = add_projection(b, "index_key", rows, hidden, dim);
+    add_projection(b, "index_key", rows, hidden, dim);
     struct op *norm = add_norm_of(b, NORM_LAYER, "index_norm", b->dims->tokens, dim);
     for (int i = 0; i < norm->weights.count; i++)
         b->ops.operands->weights[norm->weights.at[i]].summed = SUMMED_OVER_HEADS;
-    keys = b->value;
+    int keys = b->value;
     int weights = add_projection(b, "index_weights", rows, hidden, model->index_heads);
     int query_rows = enter_detached(b, "index_query_enter", from->queries, query_in);
     add_projection(b, "index_query", query_rows, query_in, model->index_heads * dim);

@@ -123,7 +123,7 @@ static struct timed_op *timed_ops(const struct timer *timer, const struct ops *o
             .kind = op->kind,
             .pass = op->pass,
             .in = op->in,
-            .made = op->out.count > 0 ? op->out.at[0] : NO_ID,
+            .made = (short)(op->out.count > 0 ? op->out.at[0] : NO_ID),
             .region = op->region,
             .source_region = op->source_region,
         };
