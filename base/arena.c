@@ -60,7 +60,7 @@ static void add_block(struct arena *arena, size_t bytes)
     arena->newest = block;
 }
 
-void *arena_alloc(struct arena *arena, size_t bytes)
+void *arena_room(struct arena *arena, size_t bytes)
 {
     const size_t align = _Alignof(max_align_t);
     if (bytes > SIZE_MAX / 2)
@@ -70,7 +70,12 @@ void *arena_alloc(struct arena *arena, size_t bytes)
         add_block(arena, rounded);
     void *at = arena->newest->at + arena->newest->used;
     arena->newest->used += rounded;
-    return memset(at, 0, bytes);
+    return at;
+}
+
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+    return memset(arena_room(arena, bytes), 0, bytes);
 }
 
 void *arena_array(struct arena *arena, size_t size, size_t n)

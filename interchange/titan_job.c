@@ -21,8 +21,9 @@ static const struct titan_model models[] = {
 
 const struct titan_model *titan_model_of(const struct model *model)
 {
+    double parameters = model_parameters(model);
     for (int i = 0; i < LENGTH(models); i++)
-        if (models[i].parameters == model_parameters(model))
+        if (models[i].parameters == parameters)
             return &models[i];
     return NULL;
 }

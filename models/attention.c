@@ -106,7 +106,8 @@ static const struct attention_inputs no_inputs = {
     .relative_keys = NO_ID, .keys = NO_ID, .values = NO_ID, .chosen = NO_ID
 };
 
-/* What the core reads besides `heads`, the queries, keys and values of the block's own tokens. */
+/* The core's inputs besides `heads`, which are the queries, keys and values of the block's own
+ * tokens. */
 static struct attention_inputs inputs_beside(struct builder *b, int heads)
 {
     struct attention_inputs inputs = no_inputs;

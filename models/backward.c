@@ -661,7 +661,7 @@ struct ops ops_backward(struct ops forward, const struct layer_options *options,
                         struct arena *arena)
 {
     struct maker m = { .options = options, .forward = &forward };
-    m.out.at = ARENA_ARRAY(arena, struct op, most_ops(&forward));
+    m.out.at = ARENA_ROOM(arena, struct op, most_ops(&forward));
     m.out.operands = forward.operands;
     find_learnt(&m);
     begin(&m);

@@ -10,7 +10,8 @@
 
 #include "models/documents.h"
 
-enum { SCORE_BYTES = 4, PLACE_BYTES = 4 };
+/* fp32 scores and probabilities; places of 32 bits */
+enum { SCORE_BYTES = 4, CHOSEN_BYTES = 4 };
 
 /* Two kernels rotate queries and keys, and two multiply them by a Hadamard matrix. */
 enum { HEADS_KERNELS = 4 };
@@ -58,6 +59,18 @@ static int add_index_heads(struct builder *b, const struct latent_rows *from)
     return b->value;
 }
 
+/* Traffic of the indexer's queries and keys. */
+static double head_bytes(const struct builder *b)
+{
+    return b->element_bytes * b->dims->tokens * (b->model->index_heads + 1) * b->model->index_dim;
+}
+
+/* Bytes of 4-byte places or values, one for each chosen key of each token. */
+static double chosen_bytes(const struct builder *b)
+{
+    return CHOSEN_BYTES * b->dims->tokens * b->model->index_topk;
+}
+
 /* Scores are products in the type of the layer's linear products. They are written once and read
  * once by the choice, but only those of the chosen keys are stored at the end. */
 static void add_index_scores(struct builder *b, double earlier)
@@ -67,25 +80,22 @@ static void add_index_scores(struct builder *b, double earlier)
     op->batch = d->batch * b->model->index_heads;
     op->k = b->model->index_dim;
     op->flops = op->model_flops = op->batch * d->seq * earlier * op->k;
-    op->bytes = b->element_bytes * d->tokens * (b->model->index_heads + 1) * op->k +
-                SCORE_BYTES * d->tokens * earlier / 2;
+    op->bytes = head_bytes(b) + SCORE_BYTES * d->tokens * earlier / 2;
     if (b->options->recipe)
         op->dtype = b->options->recipe->products;
-    b->ops.operands->values[b->value] =
-        (struct op_value){ .bytes = SCORE_BYTES * d->tokens * b->model->index_topk,
-                           .form = VALUE_STATISTICS,
-                           .is_detached = true };
+    b->ops.operands->values[b->value] = (struct op_value){ .bytes = chosen_bytes(b),
+                                                           .form = VALUE_STATISTICS,
+                                                           .is_detached = true };
 }
 
 static void add_choice(struct builder *b, double earlier)
 {
     const struct layer_dims *d = b->dims;
     struct op *op = add_op(b, OP_CHOOSE, "index_choose", d->tokens, d->kv_seq);
-    double chosen_bytes = PLACE_BYTES * d->tokens * b->model->index_topk;
     op->k = b->model->index_topk;
-    op->bytes = SCORE_BYTES * d->tokens * earlier / 2 + chosen_bytes;
+    op->bytes = SCORE_BYTES * d->tokens * earlier / 2 + chosen_bytes(b);
     b->ops.operands->values[b->value] =
-        (struct op_value){ .bytes = chosen_bytes, .form = VALUE_PLACES, .is_detached = true };
+        (struct op_value){ .bytes = chosen_bytes(b), .form = VALUE_PLACES, .is_detached = true };
 }
 
 struct indexer add_indexer(struct builder *b, const struct latent_rows *from)
@@ -106,7 +116,6 @@ struct indexer add_indexer(struct builder *b, const struct latent_rows *from)
 static int add_teacher(struct builder *b, const struct indexer *indexer, int heads)
 {
     const struct layer_dims *d = b->dims;
-    double chosen_bytes = SCORE_BYTES * d->tokens * b->model->index_topk;
     b->value = heads;
     struct op *op = add_op(b, OP_SCORES, "index_teacher", d->seq, indexer->keys / 2);
     ids_add(&op->in, indexer->chosen);
@@ -114,11 +123,12 @@ static int add_teacher(struct builder *b, const struct indexer *indexer, int hea
     op->k = d->head_dim;
     op->flops = 2 * op->batch * op->m * op->n * op->k;
     op->bytes =
-        b->element_bytes * d->tokens * (d->heads + d->kv_heads) * d->head_dim + 2 * chosen_bytes;
-    b->ops.operands->values[b->value] =
-        (struct op_value){ .bytes = chosen_bytes, .form = VALUE_STATISTICS, .is_detached = true };
+        b->element_bytes * d->tokens * (d->heads + d->kv_heads) * d->head_dim + 2 * chosen_bytes(b);
+    b->ops.operands->values[b->value] = (struct op_value){ .bytes = chosen_bytes(b),
+                                                           .form = VALUE_STATISTICS,
+                                                           .is_detached = true };
     struct op *sum = add_reader(b, OP_ALL_REDUCE, "index_teacher_sum", d->tokens, op->n);
-    sum->comm_bytes = chosen_bytes;
+    sum->comm_bytes = chosen_bytes(b);
     return b->value;
 }
 
@@ -128,7 +138,6 @@ void add_index_loss(struct builder *b, const struct indexer *indexer, int heads)
     const struct layer_dims *d = b->dims;
     int current = b->value;
     int teacher = add_teacher(b, indexer, heads);
-    double chosen_bytes = SCORE_BYTES * d->tokens * b->model->index_topk;
     b->value = indexer->rows;
     struct op *op = add_reader(b, OP_INDEX_LOSS, "index_loss", d->seq, indexer->keys / 2);
     ids_add(&op->in, indexer->chosen);
@@ -136,8 +145,7 @@ void add_index_loss(struct builder *b, const struct indexer *indexer, int heads)
     op->batch = d->batch * b->model->index_heads;
     op->k = b->model->index_dim;
     op->flops = 2 * op->batch * op->m * op->n * op->k;
-    op->bytes =
-        b->element_bytes * d->tokens * (b->model->index_heads + 1) * op->k + 2 * chosen_bytes;
+    op->bytes = head_bytes(b) + 2 * chosen_bytes(b);
     op->backward_bytes = 2 * op->bytes;
     keep_input(b, op);
     keep(b, op, indexer->chosen);

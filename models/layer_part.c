@@ -41,7 +41,7 @@ struct builder layer_begin(const struct model *model, const struct layer_dims *d
         .options = options,
         .element_bytes = layer_element_bytes(options),
         .arena = arena,
-        .ops = { .at = ARENA_ARRAY(arena, struct op, MAX_LAYER_OPS),
+        .ops = { .at = ARENA_ROOM(arena, struct op, MAX_LAYER_OPS),
                  .operands = ARENA_NEW(arena, struct operands),
                  .input = NO_ID,
                  .output = NO_ID },

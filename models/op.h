@@ -212,7 +212,7 @@ struct op_weight {
 
 /* The values and weights that the ids of a list refer to. A backward list shares its forward's
  * operands and adds values to them. */
-enum { MAX_VALUES = 512, MAX_WEIGHTS = 64 };
+enum { MAX_VALUES = 384, MAX_WEIGHTS = 64 };
 struct operands {
     struct op_value values[MAX_VALUES];
     struct op_weight weights[MAX_WEIGHTS];

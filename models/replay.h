@@ -67,6 +67,11 @@ struct ledger ops_ledger(const struct ops *forward, struct arena *arena);
 struct ledger ledger_copy(const struct ledger *ledger, struct arena *arena);
 /* Returns freed_bytes of struct replay and fills freed_of. */
 double ledger_freed(const struct ledger *ledger, unsigned replays, double freed_of[NUM_OP_REGIONS]);
+/* The next larger set of which every part is in `all`; 0 after the largest. Start from 0. */
+static inline unsigned replays_next(unsigned set, unsigned all)
+{
+    return (set - all) & all;
+}
 /* Whether a part of the set lies within another one, as moe_act lies within moe, so that the set
  * without it repeats and frees the same. */
 bool replays_overlap(unsigned replays);

@@ -9,11 +9,11 @@
 
 #include "models/precision.h"
 
-/* What a quantised product keeps of its input. QUANTIZED: the copy for the weight gradient
- * (Transformer Engine, pytorch/module/linear.py). SHARED: the 16-bit input if another op keeps it
- * anyway or if selective recompute makes it again, else the copy (Megatron Core since 0.14,
- * set_save_original_input; needs a recipe that requantizes). ORIGINAL: always the 16-bit input,
- * except one that tensor ranks gathered quantised (torchao, float8/float8_linear.py,
+/* The form in which a quantised product keeps its input. QUANTIZED: the copy for the weight
+ * gradient (Transformer Engine, pytorch/module/linear.py). SHARED: the 16-bit input if another op
+ * keeps it anyway or if selective recompute makes it again, else the copy (Megatron Core since
+ * 0.14, set_save_original_input; needs a recipe that requantizes). ORIGINAL: always the 16-bit
+ * input, except one that tensor ranks gathered quantised (torchao, float8/float8_linear.py,
  * matmul_with_hp_or_float8_args). */
 enum input_store { INPUT_QUANTIZED, INPUT_SHARED, INPUT_ORIGINAL, NUM_INPUT_STORES };
 extern const char *const input_store_names[NUM_INPUT_STORES + 1]; /* NULL-terminated */

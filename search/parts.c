@@ -76,9 +76,10 @@ int parts_that_fit(const struct space *space, struct evaluator *evaluator, doubl
     struct trial_sets tried = { space, evaluator, most_bytes, sets, bytes, 0, 0, 0 };
     unsigned possible = plan_possible_replays(space->model);
     for (int size = 1; size <= REPLAY_PER_OP; size++)
-        for (unsigned parts = 1; parts <= possible; parts++)
-            if ((parts & possible) == parts && count_parts(parts) == size &&
-                !replays_overlap(parts) && !has_subset(sets, tried.num_fitting, parts))
+        for (unsigned parts = replays_next(0, possible); parts;
+             parts = replays_next(parts, possible))
+            if (count_parts(parts) == size && !replays_overlap(parts) &&
+                !has_subset(sets, tried.num_fitting, parts))
                 try_set(&tried, plan, parts);
     if (tried.num_fitting == 0) {
         sets[0] = tried.leanest;
@@ -92,9 +93,9 @@ double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
 {
     unsigned possible = plan_possible_replays(space->model);
     double least_bytes = HUGE_VAL;
-    for (unsigned parts = 1; parts <= possible; parts++) {
+    for (unsigned parts = replays_next(0, possible); parts; parts = replays_next(parts, possible)) {
         struct plan with = parts_plan(plan, parts);
-        if ((parts & possible) == parts && !replays_overlap(parts))
+        if (!replays_overlap(parts))
             least_bytes = fmin(least_bytes, evaluate_first_stage_bytes(evaluator, &with));
     }
     return least_bytes;

@@ -41,8 +41,8 @@ static void add_recompute(const struct system *system, const struct model *model
         return;
     if (system->stack.unstated.per_op)
         add(changes, KIND_RECOMPUTE, REPLAYS_PER_OP);
-    for (unsigned set = 1; !system->stack.unstated.per_op && set <= possible; set++)
-        if ((set & ~possible) == 0)
+    else
+        for (unsigned set = replays_next(0, possible); set; set = replays_next(set, possible))
             add(changes, KIND_RECOMPUTE, set);
     add(changes, KIND_RECOMPUTE, 0);
 }

@@ -257,8 +257,8 @@ static int *nearly_even(const struct deal *deal, struct arena *arena)
     return chunks;
 }
 
-/* What a point of the lattice has besides its words: stages, chunks per stage, and the place of
- * modules for later tokens. */
+/* The part of a lattice's point that its words do not name: stages, chunks per stage, and the place
+ * of modules for later tokens. */
 struct stages_of {
     int pp, vpp;
     enum mtp_place mtp_place;

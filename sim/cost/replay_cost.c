@@ -59,9 +59,10 @@ struct replay_cost replay_cost_of(const struct list_timer *timer,
 struct replay_cost least_replay_cost(const struct replay_source *source, unsigned parts)
 {
     struct replay_cost least = { .moment_bytes = HUGE_VAL };
-    for (unsigned replays = 1; replays <= parts; replays++) {
+    for (unsigned replays = replays_next(0, parts); replays;
+         replays = replays_next(replays, parts)) {
         double freed_of[NUM_OP_REGIONS];
-        if ((replays & parts) != replays || replays_overlap(replays))
+        if (replays_overlap(replays))
             continue;
         least.freed_bytes =
             fmax(least.freed_bytes, ledger_freed(&source->ledger, replays, freed_of));

@@ -4,7 +4,7 @@
 
 #include "models/op.h"
 
-/* What a list's time depends on of one of its ops. */
+/* The properties of an op on which its list's time depends. */
 struct timed_op {
     double alone_s; /* when it runs alone and its ranks begin together */
     double kernels, flops;

@@ -40,7 +40,7 @@ bool plan_recomputes_later(const struct plan *plan);
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk);
 /* What all chunks of a stage hold together. */
 struct holding stage_holding(const struct plan *plan, const struct model *model, int stage);
-/* What the whole model has; model_counts is faster and leaves `recomputed` 0. */
+/* Both count the holding of the whole model; model_counts is faster and leaves `recomputed` 0. */
 struct holding model_counts(const struct plan *plan, const struct model *model);
 struct holding model_holding(const struct plan *plan, const struct model *model);
 

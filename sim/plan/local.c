@@ -100,7 +100,7 @@ static struct ops lower(struct lowering *l, struct ops ops)
 {
     struct ops out = ops;
     out.count = 0;
-    out.at = ARENA_ARRAY(l->arena, struct op, (size_t)ops.count + MAX_WIDENED * MAX_LOWERED_OPS);
+    out.at = ARENA_ROOM(l->arena, struct op, (size_t)ops.count + MAX_WIDENED * MAX_LOWERED_OPS);
     for (int i = 0; i < ops.count;) {
         const struct axis *axis = owner(ops.at[i].kind);
         int length = axis && axis->span ? axis->span(l->share, &ops, i) : 1;

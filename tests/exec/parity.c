@@ -59,7 +59,7 @@ static float *own_values(struct rank *rank, const struct store *store)
     return own;
 }
 
-/* Of a sharded store, keeps only the elements that this rank owns. */
+/* Keeps only those elements of a sharded store that this rank owns. */
 static void keep_weight(struct parity_result *result, const struct store *store,
                         const struct stored_weight *stored, const float *own)
 {

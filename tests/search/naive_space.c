@@ -107,8 +107,8 @@ static void try_light(const struct model *model, struct naive_splits *splits, in
         }
 }
 
-/* As many layers on the first `used` chunks, where the last of them begins with `more`; one less in
- * the last, the first, the second ... until the sum is right. */
+/* Gives each of the first `used` chunks the same number of layers, counting `more` for the last of
+ * them; then takes one from the last, the first, the second ... until the sum is right. */
 static bool deal_on(const struct model *model, int *layers, int used, int more)
 {
     int sum = 0, all = model->layers + more;
