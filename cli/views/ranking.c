@@ -91,7 +91,9 @@ static void show_table(const struct terminal *terminal, const struct ranking *ra
     if (!by_time)
         return;
     int close = num_within_interval(result);
-    if (close == result->num_top && close > 1)
+    if (close == result->num_top && close == 2)
+        printf("  Both lie within each other's intervals: measure them before you choose.\n");
+    else if (close == result->num_top && close > 1)
         printf("  All %d lie within each other's intervals: measure them before you choose.\n",
                close);
     else if (close > 1)
