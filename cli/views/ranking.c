@@ -15,6 +15,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* --- the table ---------------------------------------------------------------------------- */
 
@@ -32,8 +33,34 @@ static void add_recompute_word(const struct plan *plan, struct text *out)
         text_add(out, "%s", recompute_names[plan->recompute]);
 }
 
+/* The columns that only some rankings need, and the width of the one with words. */
+struct columns {
+    bool with_context;
+    bool with_experts;
+    bool with_expert_tensor;
+    int recompute_width;
+};
+
+static struct columns columns_of(const struct search_result *result)
+{
+    struct columns columns = { .recompute_width = 10 };
+    for (int i = 0; i < result->num_top; i++) {
+        const struct plan *plan = &result->top[i].plan;
+        struct text recompute = { 0 };
+        add_recompute_word(plan, &recompute);
+        columns.with_context |= plan->cp > 1;
+        columns.with_experts |= plan->ep > 1;
+        columns.with_expert_tensor |= plan->etp > 1;
+        int width = (int)strlen(text_get(&recompute));
+        if (width > columns.recompute_width)
+            columns.recompute_width = width;
+        text_release(&recompute);
+    }
+    return columns;
+}
+
 static void show_row(const struct terminal *terminal, int number, const struct scored_plan *row,
-                     int alike, bool with_context, struct time_scale scale)
+                     int alike, struct columns columns, struct time_scale scale)
 {
     const struct plan *plan = &row->plan;
     const struct prediction *p = &row->prediction;
@@ -43,13 +70,17 @@ static void show_row(const struct terminal *terminal, int number, const struct s
     text_add(&tensor, "%d%s", plan->tp, plan->sp ? "+SP" : "");
     printf("  %s%3d %6s %4d %4d %5d", number == 1 ? terminal_bold(terminal) : "", number,
            text_get(&tensor), plan->pp, plan->vpp, plan->dp);
-    if (with_context)
+    if (columns.with_context)
         printf(" %3d", plan->cp);
+    if (columns.with_experts)
+        printf(" %3d", plan->ep);
+    if (columns.with_expert_tensor)
+        printf(" %3d", plan->etp);
     if (alike > 0)
         text_add(&others, "   +%d alike", alike);
-    printf(" %4d %5d  %-10s %8.*f %5.1f %6.1f  %s %.1f %%%s%s\n", plan->zero, plan->microbatch,
-           text_get(&recompute), scale.decimals, p->step_s * scale.per_s, 100 * p->mfu,
-           p->peak_memory_bytes / GIB, time_part_table[bottleneck].label,
+    printf(" %4d %5d  %-*s %8.*f %5.1f %6.1f  %s %.1f %%%s%s\n", plan->zero, plan->microbatch,
+           columns.recompute_width, text_get(&recompute), scale.decimals, p->step_s * scale.per_s,
+           100 * p->mfu, p->peak_memory_bytes / GIB, time_part_table[bottleneck].label,
            100 * time_part_s(&p->time, bottleneck) / p->step_s, text_get(&others),
            number == 1 ? terminal_plain(terminal) : "");
     text_release(&others);
@@ -72,16 +103,15 @@ static void show_table(const struct terminal *terminal, const struct ranking *ra
     const struct search_result *result = ranking->result;
     bool any_alike = false;
     struct time_scale scale = time_scale_of(result->top[0].prediction.step_s);
+    struct columns columns = columns_of(result);
     char title[16];
-    bool with_context = false;
     snprintf(title, sizeof title, "step %s", scale.unit);
+    printf(
+        "\n    #     TP   PP  VPP    DP%s%s%s ZeRO micro  %-*s %8s   MFU    GiB  besides compute\n",
+        columns.with_context ? "  CP" : "", columns.with_experts ? "  EP" : "",
+        columns.with_expert_tensor ? " ETP" : "", columns.recompute_width, "recompute", title);
     for (int i = 0; i < result->num_top; i++)
-        with_context |= result->top[i].plan.cp > 1;
-    printf("\n    #     TP   PP  VPP    DP%s ZeRO micro  recompute  %8s   MFU    GiB  besides "
-           "compute\n",
-           with_context ? "  CP" : "", title);
-    for (int i = 0; i < result->num_top; i++)
-        show_row(terminal, i + 1, &result->top[i], ranking->kinds->alike[i], with_context, scale);
+        show_row(terminal, i + 1, &result->top[i], ranking->kinds->alike[i], columns, scale);
     for (int i = 0; i < result->num_top; i++)
         any_alike |= ranking->kinds->alike[i] > 0;
     if (any_alike)
