@@ -420,13 +420,13 @@ static const char *name_space(const struct space *space, const struct space_requ
     const struct plan *base = &space->base;
     struct plan usual = plan_default();
     bool megatron_order = memcmp(base->order, usual.order, sizeof usual.order) == 0;
-    text_add(&name, "%s, %s order, tp%s pp dp mb vpp sp zero recompute",
+    text_add(&name, "%s, %s rank order, tp%s pp dp mb vpp sp zero recompute",
              base->chunk_layers             ? "given chunks"
              : space->chunks == CHUNKS_EVEN ? "even chunks"
-                                            : "Megatron's splits",
+                                            : "layers divided as Megatron can",
              space->orders.count > 1 ? "every"
-             : megatron_order        ? "Megatron"
-                                     : "given",
+             : megatron_order        ? "Megatron's"
+                                     : "the given",
              space->splits_attention ? " cp" : "");
     for (int axis = NUM_NAMED_AXES; axis < num_axes; axis++)
         text_add(&name, " %s", axes[axis]->name);
@@ -440,7 +440,7 @@ static const char *name_space(const struct space *space, const struct space_requ
         !space->mtp_is_fixed)
         text_add(&name, ", modules for later tokens beside the head or apart");
     if (space->picks_modules)
-        text_add(&name, ", selective of the fastest parts that fit");
+        text_add(&name, ", selective recompute of the fastest modules that fit");
     if (request->fix && *words_begin(request->fix))
         text_add(&name, ", fixed %s", words_begin(request->fix));
     if (request->forbid && *words_begin(request->forbid))

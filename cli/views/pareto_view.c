@@ -40,9 +40,9 @@ bool check_pareto_options(const struct options *options, struct err *err)
     };
     for (size_t i = 0; options->search.pareto && i < LENGTH(others); i++)
         if (others[i].is_given)
-            return err_set(
-                err, ERR_USAGE, others[i].name,
-                "cannot be combined with --pareto, which lists only plans with Megatron's splits");
+            return err_set(err, ERR_USAGE, others[i].name,
+                           "cannot be combined with --pareto, which lists only plans whose layers "
+                           "are divided as Megatron can");
     return true;
 }
 

@@ -140,7 +140,7 @@ static void add_signed(const struct terminal *terminal, double value, int decima
     text_add(out, "%s%.*f", value < 0 ? terminal_minus(terminal) : "+", decimals, fabs(value));
 }
 
-/* Removes and returns the largest remaining term by size; -1: the other terms round to zero. */
+/* Index of the largest term by size; -1: all terms are zero. */
 static int take_largest(double *units, int count)
 {
     int largest = -1;
@@ -216,8 +216,8 @@ static void show_comparison(const struct terminal *terminal, const struct setup 
     text_release(&layout);
     if (comparison->left_out)
         printf(
-            "    was faster than every plan of the space as named: its own values were added, and "
-            "the search repeated\n");
+            "    was faster than every plan of the requested space: its degrees were added to the "
+            "space, and the search was repeated\n");
     if (!rank->is_valid) {
         printf("    breaks a rule: %s\n", comparison->reason);
         return;
@@ -235,15 +235,16 @@ static void show_comparison(const struct terminal *terminal, const struct setup 
         if (result->oom_risk > 0 && p->p_oom > result->oom_risk)
             printf("tight: P(out of memory) %s, ", risk_words(p->p_oom).text);
     } else if (!p->fits) {
-        printf("    does not fit: %.1f GiB on stage %d; else ", p->peak_memory_bytes / GIB,
-               p->peak_stage);
+        printf("    does not fit: needs %.1f GiB on stage %d. With enough memory: ",
+               p->peak_memory_bytes / GIB, p->peak_stage);
     } else {
         printf("    ");
     }
     text_release(&place);
     struct time_scale scale = time_scale_of(p->step_s);
-    printf("%.*f %s, %.1f %% %s than #1; #1 less this:\n", scale.decimals, p->step_s * scale.per_s,
-           scale.unit, 100 * fabs(rank->lost_share), rank->lost_share >= 0 ? "slower" : "faster");
+    printf("%.*f %s, %.1f %% %s than #1. #1 minus this layout:\n", scale.decimals,
+           p->step_s * scale.per_s, scale.unit, 100 * fabs(rank->lost_share),
+           rank->lost_share >= 0 ? "slower" : "faster");
     show_terms(terminal, &result->top[0].prediction, p, scale);
     if (!p->fits)
         show_remedies(terminal, setup, result, &rank->plan.plan);

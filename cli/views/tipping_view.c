@@ -36,15 +36,16 @@ static void show_routing_flip(const struct tipping_view *view, const struct sear
     if (!view->has_experts)
         return;
     if (!(flip->cv > 0))
-        printf("  no other wins       while --routing has cv up to %g\n", LARGEST_CV);
+        printf("  #1 stays fastest    for any imbalance up to --routing cv=%g\n", LARGEST_CV);
     else if (flip->to >= 0 && flip->cv < 0.005)
-        printf("  another wins        as soon as experts' loads differ (--routing random): #%d\n",
+        printf("  #%d is faster        as soon as experts' loads differ (--routing random)\n",
                flip->to + 1);
     else if (flip->to >= 0)
-        printf("  another wins        from --routing cv=%.2f on: #%d\n", flip->cv, flip->to + 1);
+        printf("  #%d is faster        from --routing cv=%.2f on\n", flip->to + 1, flip->cv);
     else
-        printf("  another wins        from --routing cv=%.2f on: none of the %d fits then\n",
-               flip->cv, result->num_top);
+        printf(
+            "  #1 no longer fits   from --routing cv=%.2f on, nor does any other of the %d plans\n",
+            flip->cv, result->num_top);
 }
 
 void show_tipping_point(const struct tipping_view *view, const struct search_result *result)
@@ -54,16 +55,19 @@ void show_tipping_point(const struct tipping_view *view, const struct search_res
     if (!view->is_known)
         return;
     if (view->point.cost_class < 0) {
-        printf("  no other wins       while each cost alone is within %.0f %% of what is assumed\n",
+        printf("  #1 stays fastest    while each cost alone is within %.0f %% of what is assumed\n",
                100 * WITHIN);
         return;
     }
-    printf("  another wins        with %.1f %% %s %s: ", 100 * fabs(flip->factor - 1),
-           flip->factor > 1 ? "more" : "less", cost_classes[view->point.cost_class].summary);
     if (flip->to >= 0)
-        printf("#%d\n", flip->to + 1);
+        printf("  #%d is faster        ", flip->to + 1);
     else
-        printf("none of the %d fits then\n", result->num_top);
+        printf("  #1 no longer fits   ");
+    printf("with %.1f %% %s %s", 100 * fabs(flip->factor - 1), flip->factor > 1 ? "more" : "less",
+           cost_classes[view->point.cost_class].summary);
+    if (flip->to < 0)
+        printf(", nor does any other of the %d plans", result->num_top);
+    printf("\n");
 }
 
 static void add_routing_flip(json_t *object, const struct tipping_view *view,

@@ -525,7 +525,7 @@ if asks_large; then
     shows 'memory .* of 79.1 GiB .* P\(out of memory\) '
     shows 'tight, saves [0-9.]+ %: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
     shows ', among plans with P\(out of memory\) <= 5 %$'
-    shows "proved the best of its space: Megatron's splits, "
+    shows "proved the best of its space: layers divided as Megatron can, "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
 # A layout with a risk of running out of memory above the accepted one is ranked, but the space is not
@@ -553,7 +553,7 @@ says "^simsearch: --space: "
 mine="tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 if asks_large; then
     run 0 "${spaces[@]}" --space even --compare "$mine"
-    shows '^    was faster than every plan of the space as named'
+    shows '^    was faster than every plan of the requested space'
     shows "with the values of tp8 cp2 pp16 "
     run 0 "${spaces[@]}" --compare "$mine" --json
     shows '"left_out": false'

@@ -327,7 +327,7 @@ static bool check_all(struct checker *c, const json_t *certificate)
         !json_is_null(answer))
         return refuse(c, "answer", "is no plan with a time");
     c->only_even = strstr(name, "even chunks") != NULL;
-    c->has_parts = strstr(name, "selective of the fastest parts") != NULL;
+    c->has_parts = strstr(name, "selective recompute of the fastest modules") != NULL;
     c->planned_bytes =
         fmin(memory_fits_bytes(c->system), c->planned_bytes > 0 ? c->planned_bytes : HUGE_VAL);
     if (c->system->stack.unstated.per_op && !fixes(c, "recompute") && c->base.replays == 0)

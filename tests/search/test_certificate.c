@@ -245,7 +245,8 @@ static bool space_is_named_otherwise(struct random *rng, json_t *certificate)
     char other[512];
     if (!strstr(name, "even chunks") || !has_two_stages(certificate))
         return false;
-    snprintf(other, sizeof other, "Megatron's splits%s", strstr(name, "even chunks") + 11);
+    snprintf(other, sizeof other, "layers divided as Megatron can%s",
+             strstr(name, "even chunks") + 11);
     return json_object_set_new(certificate, "space_name", json_string(other)) == 0;
 }
 
@@ -271,7 +272,7 @@ static bool has_row_of(json_t *certificate, const char *words)
 static bool parts_are_others(struct random *rng, json_t *certificate)
 {
     (void)rng;
-    static const char words[] = ", selective of the fastest parts that fit";
+    static const char words[] = ", selective recompute of the fastest modules that fit";
     const char *name = json_string_value(json_object_get(certificate, "space_name"));
     const char *at = strstr(name, words);
     char other[512];

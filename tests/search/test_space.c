@@ -323,8 +323,9 @@ END_TEST
 START_TEST(the_name_of_a_space_states_fixed_and_omitted_words)
 {
     struct space space = new_space(8, " tp2", "pp");
-    ck_assert_str_eq(space.name, "Megatron's splits, Megatron order, tp cp pp dp mb vpp sp zero "
-                                 "recompute, ep 1, fixed tp2, without pp");
+    ck_assert_str_eq(space.name,
+                     "layers divided as Megatron can, Megatron's rank order, tp cp pp dp mb "
+                     "vpp sp zero recompute, ep 1, fixed tp2, without pp");
 }
 END_TEST
 
