@@ -16,7 +16,7 @@ static const double stretch =
     0.1; /* length of an interval of steps, relative to the number of steps before it */
 static const double surest =
     0.75; /* largest standard error of a logarithm: a factor of 3.4 at 90 % */
-/* share of a loss above which the part of a constant counts as visible */
+/* share of a loss above which the term of a constant counts as visible */
 static const double seen = 5e-3;
 /* weight of a prior that keeps the error of undetermined constants finite */
 static const double prior_weight = 1e-4;
@@ -109,8 +109,9 @@ static void find_residuals(void *context, const double *x, double *out)
     }
 }
 
-/* Starting values from the run with the lowest loss: its gap, the steps until half of the gap is
- * left, and half of its final loss for each of the floors. */
+/* Starting values from the run with the lowest loss: its initial loss minus the least loss (the
+ * gap), the steps until half of this gap is left, and half of its final loss for each of the two
+ * terms that do not vanish with more steps. */
 static void guess(struct fitting *f)
 {
     const struct loss_run *best = &f->request->runs[0];
@@ -185,7 +186,7 @@ static void set_problem(struct fitting *f)
                                          .context = f };
 }
 
-/* Solves from two starts, a power law and an exponential, and keeps the better result. */
+/* Solves from four starting exponents and keeps the result of least cost. */
 static void solve(struct fitting *f, double *x)
 {
     static const double powers[] = { 0.5, 1, 4, 16 };
@@ -203,7 +204,8 @@ static void solve(struct fitting *f, double *x)
 
 /* --- results ------------------------------------------------------------------------------- */
 
-/* The largest share that a constant's part has in any fitted loss minus the least loss. */
+/* The largest share that a constant's term has in the excess loss (loss minus least loss) of any
+ * fitted interval. */
 static double largest_share(const struct fitting *f, const struct descent *descent, int constant)
 {
     struct descent without = *descent;

@@ -26,10 +26,10 @@ const struct field fit_table_fields[] = {
     { .name = "curves", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Measured collectives of profiles, smoothed." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Settings of the fit of stacks' error widths, which runs after all jobs." },
+      .doc = "How the 90 % intervals of stacks are fitted; this runs after all jobs." },
     { .name = "ran", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Layouts that are known to have run. Their memory bounds the error of predicted peaks "
-             "of stacks without measured ones." },
+      .doc = "Layouts that ran without running out of memory. For stacks without measured peaks "
+             "they bound how much a predicted peak may be too low." },
 };
 const struct field fit_ran_fields[] = {
     { .name = "stack", TEXT(fit_ran, stack), .doc = "Stack that ran the layout." },
@@ -68,7 +68,7 @@ const struct field width_rules_fields[] = {
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(width_rules, cutoff), .min = 1e-3, .max = 10,
       .fallback = "0.35", .doc = "Larger errors (in log time) count as this error." },
     { .name = "prior", .kind = FIELD_OTHER,
-      .doc = "Half widths at which the fit over all stacks starts; keys as in a stack's errors." },
+      .doc = "Prior half widths of the intervals, with the keys of `errors` in a stack's file." },
 };
 const struct field fit_job_fields[] = {
     { .name = "name", TEXT(fit_job, name), .doc = "Name of the job." },
@@ -232,7 +232,7 @@ static bool read_filter(struct fit_table *table, const char *column, const json_
     bool is_range = json_array_size(value) == 2 && json_is_number(min) && json_is_number(max);
     if (!json_is_string(value) && !is_range)
         return err_set(err, ERR_INPUT, column,
-                       "expected the text of the column, or [least, most] of its number");
+                       "expected a text, or [least, most] for a column of numbers");
     out->column = arena_text(&table->arena, column);
     if (is_range) {
         out->min = json_number_value(min);

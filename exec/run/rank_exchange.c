@@ -150,9 +150,10 @@ static void copy(struct rank *rank, struct stream *stream, float *to, const floa
     rank->on.api->copy(stream, to, from, sizeof *to * elements);
 }
 
-/* Whether tensor ranks compress shared weights differently. Each rank compresses all its elements
- * together, so weights that all tensor ranks hold get different results. The ranks then take the
- * mean, whose error is the mean of their error memories. */
+/* Whether tensor ranks compress the gradients of replicated weights each on their own. A rank
+ * compresses all its elements together, so weights that all tensor ranks hold get different
+ * results. The ranks then take the mean; its compression error is the mean of their error-feedback
+ * buffers. */
 static bool is_compressed_apart(const struct rank *rank)
 {
     return rank->machine.tensor && exchange_method_of(exchange_of(rank))->compressor;

@@ -1,7 +1,7 @@
 /* The CUDA kernel of a weighted sum of two arrays. */
 #include "kernels/cuda/grid.cuh"
 
-/* Rounds twice per element, as on the host; a fused multiply-add would give other bits. */
+/* Rounds after each operation, as on the host; a fused multiply-add would give other bits. */
 template <int N> __global__ void combine_elements(struct combine_args a)
 {
     long at = own_element<N>();

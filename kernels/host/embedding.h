@@ -2,7 +2,7 @@
  *
  * A tensor rank holds the rows [first, first + rows) of the token table, [rows, width]; tokens
  * whose rows belong to other ranks get rows of zeros, so the sum over ranks is the result. y, dy
- * [tokens, width]. The backward reads only the token ids and adds gradients in token order. */
+ * [tokens, width]. The backward reads the token ids and dy, and adds gradients in token order. */
 #ifndef KERNELS_HOST_EMBEDDING_H
 #define KERNELS_HOST_EMBEDDING_H
 
