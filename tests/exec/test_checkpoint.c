@@ -1,5 +1,6 @@
 /* A saved and resumed run equals one that was never interrupted. */
 #include "exec/run/checkpoint.h"
+#include "exec/run/checkpoint_exchange.h"
 #include "tests/exec/checkpoint_runs.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
@@ -345,6 +346,34 @@ START_TEST(exchange_state_is_not_loaded_under_another_layout)
 }
 END_TEST
 
+/* The checksum covers the whole layout; the text may be cut off. */
+START_TEST(a_checkpoint_is_of_the_layout_with_its_text_and_checksum)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    struct checkpoint_header header = { 0 };
+    ck_assert(plan_parse("tp2 dp4 mb1 exchange=topk:0.1", &arena, &plan, &err));
+    struct rank rank = { .setup = { .plan = &plan } };
+    checkpoint_tell_exchange(&rank, &header);
+    ck_assert(checkpoint_is_of_layout(&rank, &header));
+    header.layout_sum++;
+    ck_assert(!checkpoint_is_of_layout(&rank, &header));
+    header.layout_sum--;
+    header.layout[2]++;
+    ck_assert(!checkpoint_is_of_layout(&rank, &header));
+    ck_assert(!checkpoint_exchange_fits(&rank, &header, &err)); /* its error memory is per rank */
+    header.layout[2]--;
+    for (int replicas = 0; replicas < 3; replicas++) {
+        header.replicas = replicas;
+        ck_assert(checkpoint_exchange_fits(&rank, &header, &err) == (replicas > 0));
+    }
+    header.exchange[0] = '?';
+    ck_assert(!checkpoint_exchange_fits(&rank, &header, &err));
+    arena_release(&arena);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("checkpoint");
@@ -358,6 +387,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, another_layout_resumes_with_the_mean_of_differing_replicas, 0, 3);
     tcase_add_loop_test(tc, another_model_seed_or_optimizer_is_refused, 0, 3);
     tcase_add_loop_test(tc, exchange_state_is_not_loaded_under_another_layout, 0, NUM_OTHERS);
+    tcase_add_test(tc, a_checkpoint_is_of_the_layout_with_its_text_and_checksum);
     TCase *rates = tcase_create("rates"); // the code paths are the same as with threads
     tcase_set_timeout(rates, 60);
     tcase_add_checked_fixture(rates, checkpoint_folder_make, checkpoint_folder_remove);

@@ -144,6 +144,7 @@ static const struct specimen {
     { "naive", { 2, 1, 2, 0 }, 11 },      { "zb-h1", { 3, 1, 4, 0 }, 2 },
     { "zb-h2", { 2, 1, 4, 0 }, 15 },      { "zb-h1", { 2, 1, 3, 0 }, 14 },
     { "dualpipev", { 2, 2, 4, 0 }, 3 },   { "dualpipe", { 4, 2, 4, 0 }, 2 },
+    { "interleaved", { 2, 2, 6, 4 }, 2 }, { "zb-v", { 2, 2, 4, 0 }, 2 },
 };
 
 static struct schedule *specimen(int i)
@@ -430,7 +431,36 @@ START_TEST(reordered_messages_on_a_link_are_detected)
 }
 END_TEST
 
-START_TEST(a_receive_posted_two_computes_early_is_refused)
+static int compute_before(const struct instrs *list, int i)
+{
+    for (i--; i >= 0; i--)
+        if (opcode_infos[list->at[i].op].lane == LANE_COMPUTE)
+            return i;
+    return NO_INSTR;
+}
+
+/* Lowered lists post every receive as early as is allowed: during the pass before the one that it
+ * feeds, before the first of a pair, or as many passes earlier as schedule_lead() says. */
+START_TEST(a_receive_posted_one_compute_instruction_earlier_fails)
+{
+    struct schedule *sound = specimen(_i);
+    int moved = 0;
+    for (int stage = 0; stage < sound->shape.num_stages; stage++)
+        for (int i = 0; i < sound->ranks[stage].count; i++) {
+            struct schedule *broken = copy_of(sound);
+            struct instrs *list = &broken->ranks[stage];
+            if (!instr_is_receive(list->at[i].op) || list->at[i].after == NO_INSTR)
+                continue;
+            list->at[i].after = compute_before(list, list->at[i].after);
+            ck_assert_msg(!passes(broken), "stage %d, instruction %d, %s", stage, i,
+                          text_of(&list->at[i]));
+            moved++;
+        }
+    ck_assert_int_gt(moved, 0);
+}
+END_TEST
+
+START_TEST(the_first_instruction_that_a_receive_may_precede_is_named)
 {
     assert_fault("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 RG1.0<1 B0.0@4 RG1.1<1@2 B0.1@6 DN@7 OPT@8\n"
                  "1: RA0.0<0 F1.0@0 RA0.1<0 F1.1@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
@@ -461,7 +491,9 @@ static Suite *suite(void)
                         LENGTH(faults));
     tcase_add_test(tc, a_deadlock_of_two_stages_names_both);
     tcase_add_test(tc, reordered_messages_on_a_link_are_detected);
-    tcase_add_test(tc, a_receive_posted_two_computes_early_is_refused);
+    tcase_add_loop_test(tc, a_receive_posted_one_compute_instruction_earlier_fails, 0,
+                        LENGTH(specimens));
+    tcase_add_test(tc, the_first_instruction_that_a_receive_may_precede_is_named);
     Suite *s = suite_create("sim/schedule/check");
     suite_add_tcase(s, tc);
     return s;

@@ -1,0 +1,334 @@
+/* What a session reports, compared with the steps of its ranks. Ranks are threads. */
+#include "exec/run/session.h"
+
+#include "sim/plan/lowering.h"
+#include "sim/plan/ranks.h"
+#include "sim/schedule/generators.h"
+#include "tests/exec/checkpoint_runs.h"
+#include "tests/exec/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { MOST_RANKS = 4, STEPS = 5 };
+
+static struct local_world *world;
+
+static struct comm *open_in_world(const struct comm_options *options, struct err *err)
+{
+    struct comm_options own = *options;
+    own.local_world = world;
+    return comm_local.open(&own, err);
+}
+
+struct job {
+    const struct session_options *options;
+    struct place place;
+    pthread_t thread;
+    struct arena arena;
+    struct session_result result;
+    struct err err;
+    bool ok;
+};
+
+/* A run of all ranks of a layout. */
+struct sessions {
+    struct arena arena;
+    struct model model;
+    struct plan plan;
+    int size;
+    struct job ranks[MOST_RANKS];
+};
+
+static void *run_rank(void *context)
+{
+    struct job *job = context;
+    struct session_options own = *job->options;
+    own.place = &job->place;
+    job->ok = session_run(&own, &job->arena, &job->result, &job->err);
+    return NULL;
+}
+
+static void run_ranks(struct sessions *run, const struct session_options *options)
+{
+    world = local_world_new(run->size);
+    for (int rank = 0; rank < run->size; rank++) {
+        struct job *job = &run->ranks[rank];
+        job->options = options;
+        job->place = place_alone();
+        job->place.rank = job->place.local_rank = rank;
+        job->place.size = job->place.local_size = run->size;
+        pthread_create(&job->thread, NULL, run_rank, job);
+    }
+    for (int rank = 0; rank < run->size; rank++)
+        pthread_join(run->ranks[rank].thread, NULL);
+    local_world_free(world);
+}
+
+/* Trains with the setup of parity_run. Members that differ from it are in `asked` and `options`. */
+static void train(const char *layout, const struct parity_run *asked,
+                  struct session_options options, struct sessions *run)
+{
+    struct err err = { 0 };
+    *run = (struct sessions){ .model = parity_gpt() };
+    ck_assert(plan_parse(layout, &run->arena, &run->plan, &err));
+    run->plan.dp = run->plan.dp > 0 ? run->plan.dp : 1;
+    run->plan.precision = asked->precision;
+    run->size = plan_ranks(&run->plan);
+    struct lowering lowering = plan_lowering(&run->plan, &run->model);
+    struct schedule_shape shape = plan_shape(&run->plan, run->model.batch);
+    struct token_source tokens = { .vocab = run->model.vocab,
+                                   .seq = run->model.seq,
+                                   .seed = asked->seed };
+    struct comm_api comm = comm_local;
+    comm.open = open_in_world;
+    struct run_setup setup = {
+        .plan = &run->plan,
+        .model = &run->model,
+        .schedule = schedule_new(generator_find(plan_schedule(&run->plan)), &shape, &lowering,
+                                 &run->arena, &err),
+        .options = { .flash_attention = true,
+                     .dtype = precision_value_dtype(run->plan.precision),
+                     .gradient_bytes = 4 },
+        .tokens = &tokens,
+        .update = { .optimizer = OPTIMIZER_SGD,
+                    .rate = asked->rate,
+                    .beta1 = 0.9F,
+                    .beta2 = 0.95F,
+                    .epsilon = 1e-4F,
+                    .momentum = 0.9F,
+                    .clip = 1,
+                    .loss_scale = 1 },
+        .rates = asked->rates,
+        .spike = asked->spike,
+        .seed = asked->seed,
+        .data_ranks = { run->plan.dp, 1 },
+    };
+    options.setup = &setup;
+    options.device_api = &device_host;
+    options.kernel_api = &kernels_host;
+    options.comm_api = &comm;
+    options.arena_bytes = 8 << 20;
+    options.watchdog_s = 60;
+    run_ranks(run, &options);
+    for (int rank = 0; rank < run->size; rank++)
+        ck_assert_msg(run->ranks[rank].ok, "%s, rank %d: %s: %s", layout, rank,
+                      run->ranks[rank].err.where, run->ranks[rank].err.msg);
+}
+
+static void release(struct sessions *run)
+{
+    for (int rank = 0; rank < run->size; rank++)
+        arena_release(&run->ranks[rank].arena);
+    arena_release(&run->arena);
+}
+
+static const char *const layouts[] = { "mb2", "dp2 mb1", "pp2 mb2" };
+
+/* The rate rises over two steps and falls to step 5; only the steps after the first two are
+ * timed. */
+START_TEST(a_session_reports_the_losses_norms_and_rates_of_its_steps)
+{
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct parity_result steps;
+    struct sessions run;
+    asked.steps = STEPS;
+    asked.rates = (struct rate_course){ .warmup = 2, .decay = 5, .least = 1e-3 };
+    struct model model = parity_gpt();
+    parity_run(&model, layouts[_i], &asked, &steps);
+    train(layouts[_i], &asked, (struct session_options){ .steps = STEPS, .warmups = 2 }, &run);
+    for (int rank = 0; rank < run.size; rank++) {
+        const struct session_result *result = &run.ranks[rank].result;
+        ck_assert_int_eq(result->first_step, 1);
+        ck_assert_int_eq(result->num_steps, STEPS);
+        ck_assert_int_eq(result->num_timed, STEPS - 2);
+        ck_assert_int_eq((int)result->divergence.kind, DIVERGENCE_NONE);
+        for (int i = 0; i < STEPS; i++) {
+            ck_assert_double_eq(result->losses[i], steps.loss[i]);
+            ck_assert_double_eq(result->gradient_norms[i], steps.gradient_norm[i]);
+            ck_assert_double_eq_tol(result->rates[i], rate_at(&asked.rates, asked.rate, i + 1),
+                                    1e-7); /* rates are floats */
+            ck_assert(result->loss_scales[i] == 1 && !result->is_skipped[i]);
+        }
+        for (int i = 0; i < result->num_timed; i++)
+            ck_assert_double_gt(result->step_s[i], 0);
+        ck_assert_double_eq(result->peak_bytes, run.ranks[0].result.peak_bytes);
+    }
+    parity_release(&steps);
+    release(&run);
+}
+END_TEST
+
+/* --- checkpoints ---------------------------------------------------------------------------- */
+
+static bool has_checkpoint(int step)
+{
+    char path[120];
+    struct stat about;
+    snprintf(path, sizeof path, "%s/step-%09d", checkpoint_folder, step);
+    return stat(path, &about) == 0;
+}
+
+/* Checkpoints are saved every `every` steps and after the last step; the newest two are kept. */
+static const struct {
+    int steps, every;
+    int kept[2]; /* 0: none */
+} saves[] = { { 3, 0, { 0, 3 } }, { 3, 1, { 2, 3 } }, { 4, 3, { 3, 4 } }, { 4, 2, { 2, 4 } } };
+
+START_TEST(a_session_saves_at_its_period_and_after_its_last_step)
+{
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct session_options options = { .steps = saves[_i].steps,
+                                       .checkpoint = checkpoint_folder,
+                                       .checkpoint_every = saves[_i].every };
+    struct sessions run;
+    train("mb2", &asked, options, &run);
+    for (int step = 1; step <= saves[_i].steps; step++)
+        ck_assert_msg(has_checkpoint(step) ==
+                          (step == saves[_i].kept[0] || step == saves[_i].kept[1]),
+                      "step %d", step);
+    release(&run);
+}
+END_TEST
+
+START_TEST(a_resumed_session_continues_with_the_next_step)
+{
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct sessions whole, first, rest;
+    train("dp2 mb1", &asked, (struct session_options){ .steps = 4 }, &whole);
+    struct session_options options = { .steps = 2, .checkpoint = checkpoint_folder };
+    train("dp2 mb1", &asked, options, &first);
+    options.resumes = true;
+    train("dp2 mb1", &asked, options, &rest);
+    ck_assert(has_checkpoint(2) && has_checkpoint(4));
+    const struct session_result *result = &rest.ranks[1].result;
+    ck_assert_int_eq(result->first_step, 3);
+    ck_assert_int_eq(result->num_steps, 2);
+    ck_assert_int_eq((int)result->damage.code, ERR_NONE);
+    ck_assert_int_eq(result->copies, 1);
+    for (int i = 0; i < 2; i++)
+        ck_assert_double_eq(result->losses[i], whole.ranks[0].result.losses[2 + i]);
+    release(&whole);
+    release(&first);
+    release(&rest);
+}
+END_TEST
+
+/* --- divergence ----------------------------------------------------------------------------- */
+
+/* The first update makes the weights so large that the loss of step 2 is not finite. It arises on
+ * the last stage; of several ranks in the same step the lowest is named. Nothing is saved after
+ * it. */
+static const struct {
+    const char *layout;
+    int rank;
+} diverged[] = { { "mb2", 0 }, { "dp2 mb1", 0 }, { "pp2 mb2", 1 } };
+
+START_TEST(a_session_ends_at_the_step_that_diverges)
+{
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct session_options options = {
+        .steps = 4, .checkpoint = checkpoint_folder, .checkpoint_every = 1, .is_traced = true
+    };
+    struct sessions run;
+    asked.rate = 1e30F;
+    train(diverged[_i].layout, &asked, options, &run);
+    for (int rank = 0; rank < run.size; rank++) {
+        const struct session_result *result = &run.ranks[rank].result;
+        ck_assert_int_eq((int)result->divergence.kind, DIVERGENCE_LOSS);
+        ck_assert_int_eq(result->divergence.step, 2);
+        ck_assert_int_eq(result->divergence.rank, diverged[_i].rank);
+        ck_assert(!isfinite(result->divergence.loss));
+        ck_assert_int_eq(result->num_steps, 2);
+        ck_assert_ptr_null(result->timeline);
+    }
+    ck_assert(has_checkpoint(1) && !has_checkpoint(2));
+    release(&run);
+}
+END_TEST
+
+/* With a limit near 0 every loss above the mean of at least ten earlier ones is a spike. Without
+ * learning the losses vary only with the tokens. */
+START_TEST(a_session_ends_at_the_first_spike)
+{
+    enum { MOST = 30, LEAST_KNOWN = 10 };
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct sessions run, watched;
+    asked.rate = 0;
+    train("dp2 mb2", &asked, (struct session_options){ .steps = MOST }, &run);
+    const double *losses = run.ranks[0].result.losses;
+    double sum = 0;
+    int spike = 0;
+    for (; spike < MOST && (spike < LEAST_KNOWN || losses[spike] <= sum / spike); spike++)
+        sum += losses[spike];
+    ck_assert_int_lt(spike, MOST);
+    asked.spike = 1e-9;
+    train("dp2 mb2", &asked, (struct session_options){ .steps = MOST }, &watched);
+    for (int rank = 0; rank < 2; rank++) {
+        const struct session_result *result = &watched.ranks[rank].result;
+        ck_assert_int_eq((int)result->divergence.kind, DIVERGENCE_SPIKE);
+        ck_assert_int_eq(result->divergence.step, spike + 1);
+        ck_assert_int_eq(result->num_steps, spike + 1);
+        ck_assert_double_eq(result->divergence.loss, losses[spike]);
+        ck_assert_double_eq_tol(result->divergence.mean, sum / spike, 1e-9);
+    }
+    release(&run);
+    release(&watched);
+}
+END_TEST
+
+/* --- traces ------------------------------------------------------------------------------- */
+
+/* Per microbatch a block runs 4 products and 1 attention forward, 8 and 1 backward; the head runs 1
+ * and 2 products, the embedding 1 op each way. Data ranks share the microbatches of the batch. */
+START_TEST(a_trace_counts_the_ops_of_one_step_on_all_ranks)
+{
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct sessions run;
+    train(layouts[_i], &asked, (struct session_options){ .steps = 1, .is_traced = true }, &run);
+    double microbatches = run.model.batch / run.plan.microbatch;
+    const struct session_result *result = &run.ranks[run.size - 1].result;
+    double blocks = microbatches * run.model.layers;
+    ck_assert_double_eq(result->op_counts[OP_GEMM], 12 * blocks + 3 * microbatches);
+    ck_assert_double_eq(result->op_counts[OP_FLASH_ATTENTION], 2 * blocks);
+    ck_assert_double_eq(result->op_counts[OP_EMBEDDING], 2 * microbatches);
+    ck_assert_double_gt(result->op_seconds[OP_GEMM], 0);
+    ck_assert_double_eq(result->op_counts[OP_SCAN] + result->op_seconds[OP_SCAN], 0);
+    double first_s = HUGE_VAL;
+    const struct timeline *timeline = result->timeline;
+    for (int stage = 0; stage < run.plan.pp; stage++)
+        for (int i = 0; i < timeline->schedule->ranks[stage].count; i++) {
+            struct interval at = timeline->ranks[stage][i];
+            ck_assert(at.end_s >= at.start_s && at.start_s >= 0);
+            first_s = fmin(first_s, at.start_s);
+        }
+    ck_assert(run.plan.dp > 1 || first_s == 0); /* the second data rank may be the first to start */
+    struct err err = { 0 };
+    ck_assert_msg(timeline_check(timeline, 1e-3, &err), "%s: %s", err.where, err.msg);
+    release(&run);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("session");
+    tcase_set_tags(tc, THREADS);
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
+    tcase_add_loop_test(tc, a_session_reports_the_losses_norms_and_rates_of_its_steps, 0,
+                        LENGTH(layouts));
+    tcase_add_loop_test(tc, a_session_saves_at_its_period_and_after_its_last_step, 0,
+                        LENGTH(saves));
+    tcase_add_test(tc, a_resumed_session_continues_with_the_next_step);
+    tcase_add_loop_test(tc, a_session_ends_at_the_step_that_diverges, 0, LENGTH(diverged));
+    tcase_add_test(tc, a_session_ends_at_the_first_spike);
+    tcase_add_loop_test(tc, a_trace_counts_the_ops_of_one_step_on_all_ranks, 0, LENGTH(layouts));
+    Suite *s = suite_create("exec/session");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
