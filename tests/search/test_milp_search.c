@@ -285,6 +285,40 @@ START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
 }
 END_TEST
 
+/* The kinds of nodes of a job: how many ranks of each stage they have. Each kind is listed once.
+ * The ranks of a stage are adjacent unless pp comes before dp in the order. */
+static const struct {
+    const char *layout;
+    int node_size, num_kinds, ranks[4][4]; /* [kind][stage] */
+} jobs[] = {
+    { "tp8 pp2 dp1", 8, 2, { { 8, 0 }, { 0, 8 } } },
+    { "tp2 pp2 dp4", 8, 2, { { 8, 0 }, { 0, 8 } } },
+    { "tp2 pp2 dp2", 8, 1, { { 4, 4 } } },
+    { "tp2 pp4 dp2", 8, 2, { { 4, 4, 0, 0 }, { 0, 0, 4, 4 } } },
+    { "tp1 pp2 dp3", 4, 2, { { 3, 1 }, { 0, 2 } } }, /* the second node is not full */
+    { "tp2 pp2 dp4 order=tp-cp-pp-dp", 8, 1, { { 4, 4 } } },
+    { "tp2 pp2 dp4 order=tp-cp-pp-dp", 2, 2, { { 2, 0 }, { 0, 2 } } },
+    { "tp2 pp3 dp4 order=tp-cp-pp-dp", 4, 3, { { 2, 2, 0 }, { 2, 0, 2 }, { 0, 2, 2 } } },
+    { "tp1 pp2 dp3 order=tp-cp-pp-dp", 4, 2, { { 2, 2 }, { 1, 1 } } },
+};
+
+START_TEST(nodes_are_told_apart_by_their_ranks_of_each_stage)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    struct system system = { .cluster.levels[0].size = jobs[_i].node_size };
+    struct search search = { .system = &system };
+    ck_assert_msg(plan_parse(jobs[_i].layout, &arena, &plan, &err), "%s", err.msg);
+    struct host_nodes nodes = joint_nodes(&search, &plan, &arena);
+    ck_assert_int_eq(nodes.count, jobs[_i].num_kinds);
+    for (int kind = 0; kind < nodes.count; kind++)
+        for (int stage = 0; stage < plan.pp; stage++)
+            ck_assert_double_eq(nodes.at[kind].ranks[stage], jobs[_i].ranks[kind][stage]);
+    arena_release(&arena);
+}
+END_TEST
+
 /* --- refusals and limits ---------------------------------------------------------------------- */
 
 static void check_refusal(const struct search_request *request, const char *where, const char *says)
@@ -346,6 +380,7 @@ static Suite *suite(void)
     tcase_add_test(cases, offloaded_state_stays_within_host_memory);
     tcase_add_test(cases, a_host_holds_the_state_of_its_nodes_ranks);
     tcase_add_test(cases, a_host_holds_the_sum_of_state_and_activations);
+    tcase_add_loop_test(cases, nodes_are_told_apart_by_their_ranks_of_each_stage, 0, LENGTH(jobs));
     tcase_add_test(cases, a_host_holds_activations_of_all_microbatches_in_flight);
     tcase_add_test(cases, limits_over_several_stages_are_refused_by_other_methods);
     tcase_add_test(cases, an_ended_search_proves_nothing);

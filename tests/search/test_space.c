@@ -17,7 +17,9 @@ static const struct model small = { .layers = 12,
                                     .max_positions = 1024,
                                     .batch = 48 };
 
-enum { MAX_SEEN = 20000 };
+static const struct model *walked;
+
+enum { MAX_SEEN = 40000 };
 
 /* The candidates that a walk visited. */
 struct seen {
@@ -57,6 +59,7 @@ static struct seen *seen;
 static void set_up(void)
 {
     seen = calloc(1, sizeof *seen);
+    walked = &small;
 }
 
 static void tear_down(void)
@@ -65,11 +68,11 @@ static void tear_down(void)
     arena_release(&arena);
 }
 
-/* Walks through the space of the small model with these fixed and forbidden words. */
+/* The space of the model with these fixed and forbidden words. */
 static struct space new_space(int num_gpus, const char *fix, const char *forbid)
 {
     struct plan base = plan_default();
-    struct space_request request = { .model = &small,
+    struct space_request request = { .model = walked,
                                      .num_gpus = num_gpus,
                                      .base = &base,
                                      .fix = fix,
@@ -148,18 +151,36 @@ START_TEST(fixed_words_are_in_every_candidate)
 }
 END_TEST
 
-START_TEST(fixing_a_word_keeps_all_candidates_that_have_it)
+/* All values that a word may have. So the spaces with each of them fixed, taken together, are the
+ * whole space. */
+static const char *const values[][8] = {
+    { "zero0", "zero1", "zero2", "zero3" },
+    { "tp1", "tp2", "tp4", "tp8", "tp16" },
+    { "pp1", "pp2", "pp4", "pp8", "pp16" },
+    { "mtp=beside", "mtp=apart" },
+    { "recompute=none", "recompute=selective", "recompute=full" },
+};
+
+/* Number of plans with the word fixed, with those that break a rule. */
+static double count_fixed(const char *word)
 {
-    walk_words(16, NULL, NULL);
-    double all = seen->count + seen->excluded;
-    double sum = 0;
-    static const char *const fixes[] = { "zero0", "zero1", "zero2", "zero3" };
-    for (int i = 0; i < 4; i++) {
-        memset(seen, 0, sizeof *seen);
-        walk_words(16, fixes[i], NULL);
-        sum += seen->count + seen->excluded;
+    memset(seen, 0, sizeof *seen);
+    walk_words(16, word, NULL);
+    return seen->count + seen->excluded;
+}
+
+START_TEST(each_value_of_a_word_keeps_all_candidates_that_have_it)
+{
+    struct model own = small;
+    own.mtp = 1;
+    walked = &own;
+    double all = count_fixed(NULL), sum = 0;
+    for (int i = 0; values[_i][i]; i++) {
+        double count = count_fixed(values[_i][i]);
+        ck_assert_msg(count > 0 && count < all, "%s: %g of %g", values[_i][i], count, all);
+        sum += count;
     }
-    ck_assert_double_eq(sum, all);
+    ck_assert_msg(sum == all, "%s and others: %g of %g", values[_i][0], sum, all);
 }
 END_TEST
 
@@ -362,7 +383,8 @@ static Suite *suite(void)
                         LENGTH(gpu_counts));
     tcase_add_test(cases, no_two_candidates_have_the_same_layout);
     tcase_add_test(cases, fixed_words_are_in_every_candidate);
-    tcase_add_test(cases, fixing_a_word_keeps_all_candidates_that_have_it);
+    tcase_add_loop_test(cases, each_value_of_a_word_keeps_all_candidates_that_have_it, 0,
+                        LENGTH(values));
     tcase_add_loop_test(cases, a_fixed_value_may_be_outside_the_default_lists, 0, LENGTH(outside));
     tcase_add_test(cases, given_chunk_layers_determine_vpp);
     tcase_add_test(cases, a_fixed_word_replaces_that_of_the_base_plan);

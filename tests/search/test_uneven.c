@@ -122,6 +122,79 @@ START_TEST(the_best_plan_equals_that_of_enumerating_all_plans)
 }
 END_TEST
 
+/* The least times of `layers` consecutive layers on any stage. */
+struct least {
+    double pass_s, longer_s, optimizer_s;
+};
+
+static struct least least_of(struct evaluator *evaluator, const struct plan *plan, int layers)
+{
+    struct least least = { HUGE_VAL, HUGE_VAL, HUGE_VAL };
+    for (int stage = 0; stage < plan->pp; stage++)
+        for (int first = 0; first + layers <= instance.model.layers; first++) {
+            struct stage_share share = { stage, layers, 0, first };
+            struct stage_score score = evaluate_stage(evaluator, plan, &share);
+            least.pass_s = fmin(least.pass_s, score.forward_s + score.backward_s);
+            least.longer_s = fmin(least.longer_s, fmax(score.forward_s, score.backward_s));
+            least.optimizer_s = fmin(least.optimizer_s, score.optimizer_s);
+        }
+    return least;
+}
+
+/* The floor by the formulas of search/uneven/floor.c, from the times of all stages and places. T
+ * is the pass of a stage with a p-th of the layers, A that of all layers, m the number of
+ * microbatches and w = min(p, m - 1): A + (m - 1 - (w - 1) / 2) T, or A + (m - 1) times the longer
+ * half if m <= p and that is less. */
+static double work_floor_by_hand(struct evaluator *evaluator, const struct plan *plan,
+                                 double *optimizer_s)
+{
+    const struct model *model = &instance.model;
+    int most = model->layers - plan->pp + 1, mean = (model->layers - 1) / plan->pp + 1;
+    struct least full = least_of(evaluator, plan, mean);
+    double all_s = least_of(evaluator, plan, most).pass_s;
+    *optimizer_s = full.optimizer_s;
+    if (model_num_kinds(model) == 1)
+        all_s *= (double)model->layers / most;
+    double m = plan_microbatches(plan, model->batch), w = fmin(plan->pp, m - 1);
+    double turns_s = (m - 1 - (w - 1) / 2) * full.pass_s;
+    return all_s + (m <= plan->pp ? fmin(turns_s, (m - 1) * full.longer_s) : turns_s);
+}
+
+static double once_by_hand(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct plan longest = *plan;
+    int most = instance.model.layers - plan->pp + 1;
+    double passes_s = 0;
+    if (exchange_keeps_replicas_equal(&plan->exchange))
+        return instance.system.stack.host.step_s;
+    longest.recompute = RECOMPUTE_BLOCK;
+    for (int stage = 0; stage < plan->pp; stage++)
+        for (int first = 0; first + most <= instance.model.layers; first++) {
+            struct stage_share share = { stage, most, most, first };
+            struct stage_score score = evaluate_stage(evaluator, &longest, &share);
+            passes_s = fmax(passes_s, score.forward_s + score.backward_s);
+        }
+    return evaluate_least_once_s(evaluator, plan, passes_s);
+}
+
+static void check_floor_by_hand(struct evaluator *evaluator, const struct plan *plan)
+{
+    const struct stack *stack = &instance.system.stack;
+    struct stage_share one = { 0, plan->pp == 1 ? instance.model.layers : 1, 0, 0 };
+    double once_s = once_by_hand(evaluator, plan), optimizer_s, unused_s;
+    double floor_s = work_floor_by_hand(evaluator, plan, &optimizer_s) + optimizer_s +
+                     evaluate_stage(evaluator, plan, &one).data_comm_s + once_s;
+    ck_assert_double_eq_tol(lattice_once_s(evaluator, &instance.model, stack, plan), once_s, 1e-15);
+    ck_assert_double_eq_tol(lattice_floor_s(evaluator, &instance.model, stack, plan), floor_s,
+                            1e-12 * floor_s);
+    struct plan least = *plan;
+    least.zero = 0;
+    least.recompute = RECOMPUTE_NONE;
+    double block_s = work_floor_by_hand(evaluator, &least, &unused_s) + once_s;
+    ck_assert_double_eq_tol(lattice_block_floor_s(evaluator, &instance.model, stack, plan), block_s,
+                            1e-12 * block_s);
+}
+
 /* With gossip a step has less waiting, which the floor must not overestimate. */
 START_TEST(the_floor_of_a_plan_is_at_most_every_division)
 {
@@ -134,6 +207,7 @@ START_TEST(the_floor_of_a_plan_is_at_most_every_division)
         instance.system.profile.pass_spread = 0.3;
         ck_assert(exchange_read("gossip:ring", &exchange, &none));
     }
+    instance.system.stack.host.step_s = 2e-3;
     struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
     struct naive_space space = naive_space_new(&instance.model, instance.system.num_gpus);
     for (int i = 0; i < space.count; i++) {
@@ -153,6 +227,8 @@ START_TEST(the_floor_of_a_plan_is_at_most_every_division)
             continue;
         struct plan point = plan;
         point.chunk_layers = NULL;
+        if (i % 5 == 0)
+            check_floor_by_hand(evaluator, &point);
         double floor_s =
             lattice_floor_s(evaluator, &instance.model, &instance.system.stack, &point);
         struct arena arena = { 0 };
