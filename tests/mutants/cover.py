@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from build import BUILT, TREE, WORK
 
 # Scripts that need other programs than simsearch, or an undisturbed machine.
-LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|plugin|calibrate|nodes')
+LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|calibrate|nodes')
 CALL_BYTES = 5  # an x86-64 call and its 32-bit distance
 WHOLE = -1  # the number that stands for a whole program: for a script, or for code that runs before any test function
 
