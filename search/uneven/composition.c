@@ -4,6 +4,21 @@
 
 #include <math.h>
 
+/* fmax is not expanded inline, and bounds are millions of maxima. No time is NaN. */
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+struct ahead ahead_with(const struct stage_table *table, const struct ahead *before, int stage,
+                        const struct stage_option *option)
+{
+    double lag_s = stage == table->num_stages - 1 ? 0 : table->lag_s;
+    double forward_s = option->forward_s + lag_s;
+    return (struct ahead){ before->forward_s + forward_s,
+                           before->both_s + forward_s + option->backward_s + lag_s };
+}
+
 /* --- the surrogate ---------------------------------------------------------------------------- */
 
 enum { SUM, LONGEST };
@@ -14,7 +29,7 @@ static struct suffix add_stage(const struct stage_table *table, int stage,
     (void)table, (void)stage;
     double pass_s = option->forward_s + option->backward_s;
     return (struct suffix){ .key[SUM] = pass_s + behind->key[SUM],
-                            .key[LONGEST] = fmax(pass_s, behind->key[LONGEST]) };
+                            .key[LONGEST] = larger(pass_s, behind->key[LONGEST]) };
 }
 
 static double surrogate_s(const struct stage_table *table, const struct suffix *whole)
@@ -22,8 +37,15 @@ static double surrogate_s(const struct stage_table *table, const struct suffix *
     return whole->key[SUM] + (table->num_microbatches - 1) * whole->key[LONGEST];
 }
 
+static double least_surrogate_s(const struct stage_table *table, const struct ahead *ahead,
+                                const struct suffix *suffix)
+{
+    (void)ahead;
+    return surrogate_s(table, suffix);
+}
+
 const struct composition surrogate = { "surrogate", "Zheng et al. 2022, section 5.2", add_stage,
-                                       surrogate_s };
+                                       surrogate_s, least_surrogate_s };
 
 /* --- the lower bound -------------------------------------------------------------------------- */
 
@@ -44,17 +66,17 @@ static double own_span_s(const struct stage_table *table, int stage,
     double forward_s = option->forward_s;
     double backward_s = option->backward_s;
     double round_s = forward_s + backward_s;
-    double first_s = fmax(in_flight * forward_s, forward_s + behind_s);
+    double first_s = larger(in_flight * forward_s, forward_s + behind_s);
     if (rounds == 0)
-        return fmax(first_s + in_flight * backward_s,
+        return larger(first_s + in_flight * backward_s,
                     in_flight * forward_s + behind_s + backward_s);
     int trips = rounds / in_flight;
     int rest = rounds % in_flight;
     double trip_s = round_s + behind_s;
     double throttled_s =
         rest > 0 ? trips * trip_s + rest * round_s : (trips - 1) * trip_s + in_flight * round_s;
-    return first_s + fmax(rounds * round_s, throttled_s) +
-           fmax(in_flight * backward_s, backward_s + behind_s);
+    return first_s + larger(rounds * round_s, throttled_s) +
+           larger(in_flight * backward_s, backward_s + behind_s);
 }
 
 /* END and OPTIMIZER are raised to their least value over all divisions. A smaller value would not
@@ -67,17 +89,17 @@ static struct suffix bound_stage(const struct stage_table *table, int stage,
     double behind_s = behind->key[ROUND_TRIP] + lags_s;
     double pass_s = option->forward_s + option->backward_s;
     double own_s = own_span_s(table, stage, option, behind_s);
-    double span_s = fmax(own_s, pass_s + lags_s + behind->key[SPAN]);
+    double span_s = larger(own_s, pass_s + lags_s + behind->key[SPAN]);
     double end_s =
-        fmax(own_s + option->data_comm_s, option->forward_s + lags_s / 2 + behind->key[END]);
-    end_s = fmax(end_s, span_s + table->after_s[stage]);
+        larger(own_s + option->data_comm_s, option->forward_s + lags_s / 2 + behind->key[END]);
+    end_s = larger(end_s, span_s + table->after_s[stage]);
     if (stage == 0)
-        end_s = fmax(end_s, span_s + option->data_comm_s);
-    double optimizer_s = fmax(option->optimizer_s, table->longest_optimizer_s);
+        end_s = larger(end_s, span_s + option->data_comm_s);
+    double optimizer_s = larger(option->optimizer_s, table->longest_optimizer_s);
     return (struct suffix){ .key[ROUND_TRIP] = pass_s + behind_s,
                             .key[SPAN] = span_s,
                             .key[END] = end_s,
-                            .key[OPTIMIZER] = fmax(optimizer_s, behind->key[OPTIMIZER]) };
+                            .key[OPTIMIZER] = larger(optimizer_s, behind->key[OPTIMIZER]) };
 }
 
 static double bound_s(const struct stage_table *table, const struct suffix *whole)
@@ -85,7 +107,17 @@ static double bound_s(const struct stage_table *table, const struct suffix *whol
     return whole->key[END] + whole->key[OPTIMIZER] + table->step_s;
 }
 
-const struct composition lower_bound = { "lower bound", "", bound_stage, bound_s };
+/* Each stage before the suffix delays its END by at least a forward, its SPAN by a forward and a
+ * backward, as bound_stage and any_order_stage add them. */
+static double least_bound_s(const struct stage_table *table, const struct ahead *ahead,
+                            const struct suffix *suffix)
+{
+    double span_s = ahead->both_s + suffix->key[SPAN] + table->after_s[0];
+    return larger(ahead->forward_s + suffix->key[END], span_s) + suffix->key[OPTIMIZER] +
+           table->step_s;
+}
+
+const struct composition lower_bound = { "lower bound", "", bound_stage, bound_s, least_bound_s };
 
 /* --- the lower bound for any order --------------------------------------------------------------
  */
@@ -95,7 +127,7 @@ static struct suffix own_stage(const struct stage_table *table, const struct sta
 {
     double own_s =
         table->num_microbatches * stage_pass_s(option) + option->data_comm_s + option->optimizer_s;
-    return (struct suffix){ .key[END] = fmax(own_s, behind->key[END]) };
+    return (struct suffix){ .key[END] = larger(own_s, behind->key[END]) };
 }
 
 static struct suffix any_order_stage(const struct stage_table *table, int stage,
@@ -107,20 +139,27 @@ static struct suffix any_order_stage(const struct stage_table *table, int stage,
     double lags_s = stage == table->num_stages - 1 ? 0 : 2 * table->lag_s;
     double pass_s = stage_pass_s(option);
     double way_s = option->forward_s + option->backward_s + lags_s;
-    double span_s = fmax(microbatches * (pass_s - option->weights_s), way_s + behind->key[SPAN]);
-    double end_s = fmax(microbatches * pass_s + option->data_comm_s,
+    double span_s = larger(microbatches * (pass_s - option->weights_s), way_s + behind->key[SPAN]);
+    double end_s = larger(microbatches * pass_s + option->data_comm_s,
                         option->forward_s + lags_s / 2 + behind->key[END]);
-    end_s = fmax(end_s, span_s + table->after_s[stage]);
+    end_s = larger(end_s, span_s + table->after_s[stage]);
     if (stage == 0)
-        end_s = fmax(end_s, span_s + option->first_weights_s + option->data_comm_s);
-    double optimizer_s = fmax(option->optimizer_s, table->longest_optimizer_s);
+        end_s = larger(end_s, span_s + option->first_weights_s + option->data_comm_s);
+    double optimizer_s = larger(option->optimizer_s, table->longest_optimizer_s);
     return (struct suffix){ .key[SPAN] = span_s,
                             .key[END] = end_s,
-                            .key[OPTIMIZER] = fmax(optimizer_s, behind->key[OPTIMIZER]) };
+                            .key[OPTIMIZER] = larger(optimizer_s, behind->key[OPTIMIZER]) };
+}
+
+/* Stages that wait for no other add nothing to each other. */
+static double least_any_order_s(const struct stage_table *table, const struct ahead *ahead,
+                                const struct suffix *suffix)
+{
+    return table->validates ? bound_s(table, suffix) : least_bound_s(table, ahead, suffix);
 }
 
 const struct composition any_order_bound = { "lower bound in any order", "", any_order_stage,
-                                             bound_s };
+                                             bound_s, least_any_order_s };
 
 const struct composition *table_bound(const struct stage_table *table)
 {

@@ -16,6 +16,13 @@ struct suffix {
     double key[NUM_KEYS]; /* { 0 } is the empty suffix */
 };
 
+/* What the stages before a suffix add to a step at least. */
+struct ahead {
+    double forward_s; /* until the first microbatch reaches the suffix */
+    double both_s;    /* that, and from when a gradient leaves the suffix until it has passed the
+                         first stage */
+};
+
 struct composition {
     const char *name;
     const char *source;
@@ -25,7 +32,15 @@ struct composition {
     /* Seconds of a step for the suffix that begins at stage 0; for a shorter suffix, a lower bound
      * of every whole pipeline that ends in it. */
     double (*total_s)(const struct stage_table *table, const struct suffix *whole);
+    /* A lower bound of total_s of every whole pipeline that ends in the suffix, of which the stages
+     * before it add this much. Unlike total_s it does not need the stages one by one. */
+    double (*least_s)(const struct stage_table *table, const struct ahead *ahead,
+                      const struct suffix *suffix);
 };
+
+/* The stages before a suffix, with one more behind them. */
+struct ahead ahead_with(const struct stage_table *table, const struct ahead *before, int stage,
+                        const struct stage_option *option);
 
 /* The sum of all stages' times + (microbatches - 1) x the longest of them. This is exact for equal
  * stages, and otherwise neither exact nor a bound. Used by Alpa (Zheng et al. 2022, section 5.2)

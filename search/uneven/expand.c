@@ -93,17 +93,34 @@ static int pop(struct expander *e)
 
 /* --- expansion -------------------------------------------------------------------------------- */
 
-/* The least total of the given first `stages` stages with any suffix that holds the other
- * layers. */
+/* What the given first `stages` stages add to a step at least. */
+static struct ahead ahead_of(const struct expander *e, int stages)
+{
+    const struct stage_table *table = e->request->table;
+    struct ahead ahead = { 0, 0 };
+    for (int stage = 0, first = 0; stage < stages; first += e->layers[stage++])
+        ahead = ahead_with(table, &ahead, stage,
+                           &stage_options(table, stage, first)[e->layers[stage]]);
+    return ahead;
+}
+
+/* Sums of all stages' times in different orders differ by less than this. */
+static const double sum_rounding = 1e-12;
+
+/* The least total of the given first `stages` stages with any suffix that holds the other layers.
+ * HUGE_VAL if it is no less than cut_s. */
 static double beginning_bound_s(const struct expander *e, int stages, int left)
 {
     const struct stage_table *table = e->request->table;
     const struct front *behind = fronts_at(&e->fronts, stages, left);
     const struct composition *bound = table_bound(table);
-    double least_s = HUGE_VAL;
+    struct ahead ahead = ahead_of(e, stages);
+    double least_s = HUGE_VAL, most_s = cut_s(e);
     for (int i = 0; i < behind->count; i++) {
         struct suffix suffix = behind->at[i].suffix;
         int first = table->num_layers - left;
+        if (bound->least_s(table, &ahead, &suffix) * (1 - sum_rounding) >= fmin(least_s, most_s))
+            continue;
         for (int stage = stages - 1; stage >= 0; stage--) {
             first -= e->layers[stage];
             const struct stage_option *option =

@@ -17,6 +17,9 @@ struct growing {
  * suffixes differ. It lowers the bound by at most this fraction per stage. */
 static const double rounding = 1e-13;
 
+/* Sums of all stages' times in different orders differ by less than this. */
+static const double sum_rounding = 1e-12;
+
 static bool nearly_dominates(const struct suffix *a, const struct suffix *b)
 {
     for (int i = 0; i < NUM_KEYS; i++)
@@ -67,6 +70,7 @@ const struct front *fronts_at(const struct fronts *fronts, int stage, int layers
 struct program {
     struct fronts fronts;
     double limit_s;
+    const struct ahead *ahead; /* the least of each stage and number of layers before it */
     struct growing scratch;
 };
 
@@ -77,7 +81,9 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
     const struct composition *composition = fronts->composition;
     const struct stage_table *table = fronts->table;
     struct growing *scratch = &program->scratch;
-    const struct stage_option *options = stage_options(table, stage, table->num_layers - layers);
+    int first = table->num_layers - layers;
+    const struct stage_option *options = stage_options(table, stage, first);
+    const struct ahead *ahead = &program->ahead[stage * (table->num_layers + 1) + first];
     scratch->count = 0;
     for (int k = 0; k <= table->most_layers && k <= layers; k++) {
         const struct front *behind = fronts_at(fronts, stage + 1, layers - k);
@@ -86,7 +92,8 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
         for (int i = 0; i < behind->count; i++) {
             struct front_entry entry = { .layers = k, .next = i };
             entry.suffix = composition->prepend(table, stage, &options[k], &behind->at[i].suffix);
-            if (composition->total_s(table, &entry.suffix) < program->limit_s)
+            if (composition->least_s(table, ahead, &entry.suffix) * (1 - sum_rounding) <
+                program->limit_s)
                 offer(scratch, &entry);
         }
     }
@@ -118,6 +125,32 @@ static int *most_before(const struct stage_table *table, struct arena *arena)
     return most;
 }
 
+/* For each stage and number of layers before it, the least that those layers add to a step, each
+ * member over all their divisions. */
+static const struct ahead *least_ahead(const struct stage_table *table, struct arena *arena)
+{
+    int row = table->num_layers + 1;
+    struct ahead *ahead = ARENA_ARRAY(arena, struct ahead, (size_t)(table->num_stages * row));
+    for (int i = 1; i < table->num_stages * row; i++)
+        ahead[i] = (struct ahead){ HUGE_VAL, HUGE_VAL };
+    for (int stage = 0; stage < table->num_stages - 1; stage++)
+        for (int first = 0; first < row; first++) {
+            const struct ahead *before = &ahead[stage * row + first];
+            if (before->forward_s == HUGE_VAL)
+                continue;
+            const struct stage_option *options = stage_options(table, stage, first);
+            for (int k = 0; k <= table->most_layers && first + k < row; k++) {
+                struct ahead *at = &ahead[(stage + 1) * row + first + k];
+                struct ahead with = ahead_with(table, before, stage, &options[k]);
+                if (!options[k].fits)
+                    continue;
+                at->forward_s = fmin(at->forward_s, with.forward_s);
+                at->both_s = fmin(at->both_s, with.both_s);
+            }
+        }
+    return ahead;
+}
+
 struct fronts fronts_new(const struct stage_table *table, const struct composition *composition,
                          double limit_s, struct arena *arena)
 {
@@ -126,7 +159,8 @@ struct fronts fronts_new(const struct stage_table *table, const struct compositi
     size_t slots = (size_t)(stages + 1) * (size_t)(layers + 1);
     struct program program = { .fronts = { table, composition,
                                            ARENA_ARRAY(arena, struct front, slots) },
-                               .limit_s = limit_s };
+                               .limit_s = limit_s,
+                               .ahead = least_ahead(table, arena) };
     int *most = most_before(table, arena);
     struct front_entry *empty = ARENA_NEW(arena, struct front_entry);
     *front_slot(&program.fronts, stages, 0) = (struct front){ empty, 1 };
