@@ -22,8 +22,8 @@ void setting_load(const char *cluster, const char *stack, const char *model, int
                   double batch);
 void setting_release(void);
 
-/* Reads a layout; false if it is not valid for the model on these GPUs. GPUs without bf16 use
- * fp16. */
+/* Reads a layout; false if it is not valid for the model on these GPUs. On GPUs without bf16 the
+ * plan uses fp16. */
 bool setting_read_plan(const char *layout, struct plan *out);
 
 /* Returns the number of shipped clusters. Call it once before the tests. */

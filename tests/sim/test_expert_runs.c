@@ -19,8 +19,8 @@ static const struct golden {
     const char *cluster, *model, *layout;
     int num_gpus;
     double experts, others, moments_bytes, measured_bytes;
-    double tolerance; /* tolerance, relative; in the second case 43 MiB of the measured memory are
-                         not explained */
+    double tolerance; /* relative tolerance; in the second case 43 MiB of the measured memory are
+                       * not explained */
 } states[] = {
     { "dgx-h100", "tests/fixtures/models/latent-16.json",
       "tp2 sp pp2 vpp4 ep4 mb4 zero1 attn=unfused", 8, 226492416, 168173568, 12, 6632029696, 0.02 },
@@ -72,9 +72,9 @@ START_TEST(state_of_models_with_experts_agrees_with_megatrons_measurement)
 }
 END_TEST
 
-/* Measured are 57.80e9 bytes at first, and 60.11e9 when routing is less even. Transformer Engine's
- * fused softmax supports up to 16,384 keys and keeps only its output; the one of 2021, which our
- * stacks assume, supported 2,048. */
+/* The measured peak is 57.80e9 bytes at first, and 60.11e9 when routing is less even. Transformer
+ * Engine's fused softmax supports up to 16,384 keys and keeps only its output; the one of 2021,
+ * which our stacks assume, supported 2,048. */
 START_TEST(the_peak_with_latent_attention_and_experts_agrees_with_megatrons)
 {
     planned_load("dgx-h100", "megatron-core", states[0].model, states[0].num_gpus);
@@ -90,7 +90,7 @@ END_TEST
 /* --- recompute of everything ----------------------------------------------------------------- */
 
 /* The runs have DeepSeek-V3's shape with 14 layers on 64 H100. They reached 225.1 and 184.7 TFLOP/s
- * (3.044 s a step). Compared are the step time and the peak of allocated memory. The third run
+ * (3.044 s a step). The test compares the step time and the peak of allocated memory. The third run
  * overlaps the experts' messages. */
 static const struct timed {
     const char *words;
@@ -131,7 +131,7 @@ START_TEST(time_and_memory_of_overlap_and_recompute_agree_with_megatrons)
     }
     ck_assert_double_lt(step_s[0], step_s[2]);
     ck_assert_double_lt(step_s[2], step_s[1]);
-    /* 199.0 instead of 184.7 TFLOP/s: 7.7 % faster */
+    /* 199.0 / 184.7 TFLOP/s: 7.7 % faster */
     ck_assert_double_eq_tol(step_s[1] / step_s[2] - 1, 0.077, 0.03);
 }
 END_TEST
@@ -157,9 +157,9 @@ static double expert_comm_s(const char *layout)
     return comm_s;
 }
 
-/* In the forward, the 12 layers of the case eight-12 send rows and shares to experts and send rows
- * back. The backward has the same three exchanges in reverse. Eight neighbouring ranks are one
- * node. */
+/* In the forward, the 12 layers of the case "eight-12" send rows (tokens) and their router weights
+ * to experts, and send rows back. The backward has the same three exchanges in reverse. Eight
+ * neighbouring ranks are one node. */
 START_TEST(exchanges_between_nodes_wait_for_rows)
 {
     static const struct {
@@ -176,7 +176,8 @@ START_TEST(exchanges_between_nodes_wait_for_rows)
 }
 END_TEST
 
-/* Partial rows between two ranks that share an expert take half the bytes; shares are unchanged. */
+/* Rows that are partial sums of two ranks which share an expert take half the bytes in 16 bits; the
+ * router weights take the same. */
 START_TEST(rows_summed_in_16_bits_travel_faster)
 {
     planned_load("dgx-h100", "megatron-core", "tests/fixtures/models/eight-12.json", 8);
@@ -190,7 +191,7 @@ END_TEST
 
 /* --- a node of two sockets ------------------------------------------------------------------- */
 
-/* TFLOP/s of a GPU, of 8 A100 PCIe, read off SimuMax's charts to within 1 or 2. */
+/* TFLOP/s per GPU on 8 A100 PCIe, read off SimuMax's charts to within 1 or 2 TFLOP/s. */
 static const struct charted {
     const char *layout;
     double batch, tflops;

@@ -1,6 +1,7 @@
-/* Compares op lists and memory with traces of Megatron-Core and torchtitan for a step of one rank,
- * made without hardware (fixtures/traces has the scripts). They must be equal, or the difference
- * must have a name and a size that follows from its cause. */
+/* Compares op lists (the ops of a layer) and memory with traces of Megatron-Core and torchtitan. A
+ * trace has one step of one rank and was made without a GPU (tests/fixtures/traces has the
+ * scripts). Lists and traces must be equal, or the difference must have a name and a size that
+ * follows from its cause. */
 #include "models/blocks.h"
 #include "sim/memory/held.h"
 #include "tests/check_ok.h"
@@ -78,14 +79,13 @@ static struct {
     struct layer_dims dims;
     struct holding held;
     int stage, microbatches;
-    bool keeps_apart; /* in this trace queries, keys and values are separate products, and so are a
-                       * gate's halves
-                       */
+    bool keeps_apart; /* in this trace queries, keys and values are separate products, and so are
+                       * the two halves of a gated feed-forward */
     struct table traced, ours;
-    double launches[2]; /* those of our forward, and of our backward with its replays */
+    double launches[2]; /* kernel launches of our forward, and of our backward with recompute */
 } now;
 
-/* Makes the model as if all of its blocks were of this kind, and a rank's part of it. */
+/* Makes a model in which all blocks are of this kind, and computes a rank's share of it. */
 static struct model kind_model(int kind)
 {
     return model_of_kind(&now.model, kind);
@@ -356,9 +356,10 @@ static void release(void)
 
 /* --- differences of lists -------------------------------------------------------------------- */
 
-/* A known difference: GPTModel adds learned positions to whole tokens: the embedding's sum is not
- * scattered, and each rank takes its part of the tokens afterwards (language_model_embedding.py,
- * reduce_scatter_embeddings). Ours adds them to a rank's part of each sum. */
+/* A known difference: GPTModel adds learned positions to all tokens: it all-reduces the embedding,
+ * and each rank takes its share of the tokens afterwards (language_model_embedding.py,
+ * reduce_scatter_embeddings). Our list reduce-scatters the embedding and adds positions to a rank's
+ * share. */
 static void explain_positions(void)
 {
     if (now.model.positions != POSITION_LEARNED || !now.plan.sp || now.stage > 0)
@@ -367,8 +368,9 @@ static void explain_positions(void)
     add_collective(&now.ours, "all_reduce", "tp", stream_bytes(), 1);
 }
 
-/* A known difference: FSDP2 gathers the embedding for its backward too, which needs none, and keeps
- * the last unit from its forward (parallelize.py, reshard_after_forward). */
+/* A known difference: FSDP2 also gathers the embedding for the backward, which does not need it,
+ * and keeps the weights of the last unit after the forward (parallelize.py, reshard_after_forward).
+ */
 static void explain_units(void)
 {
     if (!plan_gathers(&now.plan))
@@ -389,8 +391,8 @@ static void explain_norms(void)
                        now.microbatches * (2 * now.held.count[0] + now.held.count[PIECE_HEAD]));
 }
 
-/* Without a compiler, recompute by op repeats the projection although its sum over the tensor ranks
- * is kept: nothing reads it. */
+/* Without a compiler, recompute by op repeats the attention's projection, whose result nobody reads
+ * because its sum over the tensor ranks is kept. */
 static void explain_projection(void)
 {
     bool is_per_op = now.plan.recompute == RECOMPUTE_SELECTIVE &&
@@ -401,7 +403,8 @@ static void explain_projection(void)
 }
 
 /* Megatron omits the auxiliary loss in a forward that will be recomputed, as it runs without
- * gradients (router.py, torch.is_grad_enabled), so only the replay counts the router's choices. */
+ * gradients (router.py, torch.is_grad_enabled), so only the recomputation counts the router's
+ * choices. */
 static void explain_router_counts(void)
 {
     bool drops = now.plan.recompute == RECOMPUTE_FULL || replays_experts();
@@ -431,9 +434,9 @@ static void check_lists(void)
         check_row(&now.ours.rows[i], &now.traced, "traced");
 }
 
-/* Of a model with experts, our forward and backward launch as many kernels as Megatron-Core's local
- * layers do. Of other models they launch fewer: those layers also copy queries, keys and values,
- * mask the ids that another tensor rank embeds, and widen the logits. */
+/* For a model with experts, our forward and backward launch as many kernels as Megatron-Core's
+ * local layers do. For other models they launch fewer: Megatron's layers also copy queries, keys
+ * and values, mask the ids that another tensor rank embeds, and widen the logits. */
 static void check_launches(const json_t *of)
 {
     const json_t *traced = json_object_get(of, "launches");
@@ -463,8 +466,8 @@ static double sum_kept(double (*bytes)(int kind))
     return sum;
 }
 
-/* Megatron's own attention repeats keys and values for each query head (dot_product_attention.py);
- * our stacks do not model this with grouped queries. */
+/* Megatron's own attention repeats keys and values for each query head (dot_product_attention.py).
+ * Our stacks do not model this copy for grouped-query attention. */
 static double repeated_keys_bytes(int kind)
 {
     struct layer_dims dims = kind_dims(kind);
@@ -486,10 +489,10 @@ static double slices_bytes(int kind)
     return has_values || has_keys ? bytes_of(dims.tokens * heads * dims.head_dim) : 0;
 }
 
-/* Without a kernel for routing, chosen experts are numbers of 8 bytes, kept for the shares, for the
- * auxiliary loss and for the rows' order, and so are their scores (moe_utils.py). Ours has places
- * of 4 bytes once. Scores of all experts are kept once more if they are computed before the
- * choice. */
+/* Without a routing kernel, Megatron keeps the indices of chosen experts as 8-byte integers three
+ * times (for the router weights, for the auxiliary loss and for the order of rows), and their
+ * scores too (moe_utils.py). Ours keeps 4-byte indices once. The scores of all experts are kept
+ * once more if they are computed before the choice. */
 static double routing_bytes(int kind)
 {
     struct model of = kind_model(kind);
@@ -504,8 +507,8 @@ static double rotary_dim(void)
     return now.model.kv_lora > 0 ? now.model.qk_rope_dim : now.dims.head_dim;
 }
 
-/* Megatron's own layers keep cosines and sines of each layer, for queries and for keys
- * (rope_utils.py). */
+/* Megatron's own layers keep the cosines and sines of rotary embedding in each layer, for queries
+ * and for keys (rope_utils.py). */
 static double rotary_tables_bytes(void)
 {
     bool has_tables = now.model.positions == POSITION_ROTARY && !fuses(FUSION_ROTARY);
@@ -528,8 +531,8 @@ static double gate_offset_bytes(void)
     return has_sum ? now.held.count[0] * bytes_of(now.dims.tokens * now.dims.ffn) : 0;
 }
 
-/* Megatron's own linear layers gather tokens into a permanent buffer, which is also used for
- * attention's scores (utils.py, GlobalMemoryBuffer); Transformer Engine's don't. */
+/* Megatron's own linear layers gather tokens into a permanent buffer, which also holds attention's
+ * scores (utils.py, GlobalMemoryBuffer). Transformer Engine's layers do not. */
 static double buffer_bytes(void)
 {
     if (now.plan.attention == PLAN_ATTENTION_FLASH)
@@ -538,9 +541,9 @@ static double buffer_bytes(void)
     return fmax(bytes_of(scores), now.plan.sp ? stream_bytes() : 0);
 }
 
-/* The backward of an fp32 softmax has its gradients in and out in fp32, 4 bytes each, and the
- * 16-bit probabilities are already freed. Ours has both gradients and the probabilities in 16 bits:
- * 2 bytes fewer. It sets the peak where the attention core is replayed. */
+/* The backward of an fp32 softmax has its input and output gradients in fp32, 4 bytes each, and the
+ * 16-bit probabilities are already freed. Ours has both gradients and the probabilities in 16 bits,
+ * 2 bytes fewer. This determines the peak where the attention core is recomputed. */
 static double softmax_gradient_bytes(void)
 {
     bool has_peak = plan_replays_core(&now.plan) && !fuses(FUSION_SOFTMAX) &&
@@ -549,7 +552,7 @@ static double softmax_gradient_bytes(void)
 }
 
 /* Autograd sums the gradients of a tied table before it passes them on, so the head's gradient
- * waits for the embedding's. This is not so if products add to the main gradient. */
+ * waits for the embedding's. It does not wait if products accumulate into the main gradient. */
 static double waiting_gradient_bytes(void)
 {
     bool is_tied = now.model.tied && now.plan.pp == 1 && !fuses(FUSION_WGRAD_ACCUMULATE);
@@ -644,10 +647,10 @@ START_TEST(megatron_core_runs_our_ops_and_keeps_our_bytes)
 }
 END_TEST
 
-/* At the loss torchtitan holds its log-softmax, the gradient of that and the gradient of the
- * logits, all in fp32, as it deletes the logits before the backward (train.py): 12 bytes. Our stack
- * counts the logits too. With a split vocabulary PyTorch makes the exponentials as well
- * (torch/distributed/tensor/parallel/loss.py). */
+/* At the loss torchtitan holds three tensors of logits' size in fp32, i.e. 12 bytes: its
+ * log-softmax, the gradient of this, and the gradient of the logits. It deletes the logits before
+ * the backward (train.py). Our stack counts the logits too. With a split vocabulary PyTorch also
+ * keeps the exponentials (torch/distributed/tensor/parallel/loss.py). */
 static double loss_logits_bytes(void)
 {
     return now.pieces.logits * 4 * (now.plan.tp > 1 ? 4 : 3);
@@ -662,8 +665,8 @@ static double scaled_norms_bytes(void)
     return bytes_of((2.0 * layers + 1) * now.dims.norm_tokens * now.dims.hidden);
 }
 
-/* Only the last unit is gathered at the loss, as the layer before it is fetched when the loss is
- * done; ours counts two of the largest. Gradients are those of earlier microbatches. */
+/* At the loss only the last FSDP unit is gathered, as the layer before it is prefetched after the
+ * loss; ours counts two of the largest units. The gradients are those of earlier microbatches. */
 static double loss_bytes(const struct stage_memory *memory)
 {
     double gradients = now.microbatches > 1 ? memory->optimizer_bytes / 3 : 0;
@@ -672,9 +675,9 @@ static double loss_bytes(const struct stage_memory *memory)
            bytes_of(now.pieces.at[PIECE_HEAD].parameters);
 }
 
-/* DTensor makes the gradient of the whole table on every tensor rank and keeps its part of it
- * (aten.embedding_dense_backward); at that time the last layer's gradient is being reduced in fp32,
- * and all others are already reduced. */
+/* DTensor computes the gradient of the whole embedding on every tensor rank and keeps its share of
+ * it (aten.embedding_dense_backward); at that time the last layer's gradient is being reduced in
+ * fp32, and all others are already reduced. */
 static double table_bytes(const struct stage_memory *memory)
 {
     if (now.plan.tp == 1)

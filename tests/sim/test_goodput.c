@@ -17,8 +17,8 @@ static double relative(double a, double b)
     return fabs(a - b) / fabs(b);
 }
 
-/* For checkpoints of length C and a mean time between failures M, Young's formula omits terms of
- * order sqrt(C/M), Daly's of order C/M. */
+/* For checkpoints that take C and a mean time between failures M, Young's formula omits terms of
+ * order sqrt(C/M), and Daly's terms of order C/M. */
 START_TEST(for_short_checkpoints_the_optimum_agrees_with_young_and_daly)
 {
     for (double share = 1e-2; share > 1e-9; share /= 10) {
@@ -30,7 +30,8 @@ START_TEST(for_short_checkpoints_the_optimum_agrees_with_young_and_daly)
 }
 END_TEST
 
-/* Daly's limit: with checkpoints of length 2 M or more, the interval is about M. */
+/* Daly's limit: if checkpoints take 2 M or more (M is the mean time between failures), the interval
+ * is about M. */
 START_TEST(for_long_checkpoints_the_optimal_interval_is_the_time_between_failures)
 {
     ck_assert_double_eq_tol(renewal_optimum_s(1e4, 1e6), 1e4, 1e-9 * 1e4);
@@ -77,8 +78,8 @@ START_TEST(two_checkpoint_levels_with_one_unused_equal_one_level)
 }
 END_TEST
 
-/* A failure costs the restart, and the work that was done before the checkpoint became usable. Only
- * the sum of the two times matters. */
+/* A failure costs the restart and the work since the last usable checkpoint. Only the sum of the
+ * restart time and of the delay until a copy becomes usable matters. */
 START_TEST(a_copy_that_counts_late_costs_as_much_as_a_longer_restart)
 {
     for (int levels = 1; levels <= 2; levels++) {
@@ -101,7 +102,8 @@ END_TEST
 
 /* --- simulated runs with random failures ------------------------------------------------ */
 
-/* Simulates a run with random failures, independently of the formulas. */
+/* Simulates a run with random failures, without using the formulas. A copy in another host's memory
+ * is near; a copy in storage is far. */
 struct drawn {
     const struct renewal *of;
     double interval_s;
@@ -148,8 +150,8 @@ static void work(struct drawn *run)
     commit(run);
 }
 
-/* Handles a failure. Unfinished copies to another memory are lost. Copies from there to storage
- * continue, until a failure destroys their source. */
+/* Handles a failure. Unfinished copies to another host's memory are lost. Copies from that memory
+ * to storage continue, until a failure destroys their source. */
 static void fall_back(struct drawn *run)
 {
     const struct renewal *of = run->of;
@@ -254,7 +256,7 @@ START_TEST(recovery_probabilities_equal_geminis)
 }
 END_TEST
 
-/* Failures drawn one by one: each takes a geometric number of hosts, drawn at random. */
+/* Draws failures one by one: each takes down a geometrically distributed number of random hosts. */
 START_TEST(simulated_failures_lose_both_copies_as_often_as_the_formula)
 {
     enum { HOSTS = 24 };
@@ -476,8 +478,8 @@ START_TEST(a_run_that_never_ends_is_infinite)
 }
 END_TEST
 
-/* 100 failures, each of which loses 10 s of restart, 20 s of delay and 0 to 60 s of the interval
- * and the blocked time, 30 s on average with a variance of 300 s^2. */
+/* There are 100 failures. Each loses 10 s of restart, 20 s of delay, and 0 to 60 s of work (the
+ * time since the last checkpoint), on average 30 s with a variance of 300 s^2. */
 START_TEST(the_variance_of_a_run_is_that_of_its_losses)
 {
     struct goodput of = { .renewal = { .mtbf_s = 1000, .blocked_s = 6 }, .interval_s = 54 };
@@ -488,8 +490,8 @@ START_TEST(the_variance_of_a_run_is_that_of_its_losses)
 }
 END_TEST
 
-/* The interval of a run's length has three errors: that of step times, the chance of failures, and
- * the error of the failure rates. Each half adds their squares. */
+/* The interval of a run's duration combines three errors: of step times, of the random number of
+ * failures, and of the failure rates. Each half width is the root of the sum of their squares. */
 START_TEST(the_interval_of_a_run_adds_the_squares_of_three_errors)
 {
     planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);

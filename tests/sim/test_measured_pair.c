@@ -1,6 +1,6 @@
-/* DeepSeek's profile of training (profile-data@4496024, train.json): a forward and a backward of
- * four layers with experts of DeepSeek-V3 as a pair, on 64 H800 with ep64, 4,096 tokens, balanced.
- * No constant was fitted on it. */
+/* DeepSeek's profile of training (profile-data@4496024, train.json): an overlapped pair of a
+ * forward and a backward through four MoE layers of DeepSeek-V3, on 64 H800 with ep64, 4,096
+ * tokens, balanced. No constant was fitted on it. */
 #include "models/blocks.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/dispatcher.h"
@@ -55,7 +55,8 @@ static double step_s(int layers, int microbatches)
     return seconds;
 }
 
-/* The difference of one more microbatch is a pair, and of four more layers their part of it. */
+/* The time that one more microbatch adds is that of a pair, and the difference between eight and
+ * four layers is the pair of four layers. */
 START_TEST(a_forward_backward_pair_agrees_with_the_measured_time)
 {
     double eight_s = step_s(8, 33) - step_s(8, 32), four_s = step_s(4, 33) - step_s(4, 32);
@@ -77,8 +78,8 @@ static enum part part_of(const struct op *op)
     return op->batch > 1 ? GROUPED : DENSE;
 }
 
-/* Milliseconds of the parts of a layer. Up-projections run twice in the forward, because they are
- * recomputed. */
+/* Adds the milliseconds of each group of ops (enum part) in a layer. Up-projections run twice in
+ * the forward, because they are recomputed. */
 static void add_parts(struct ops list, double part_ms[NUM_PARTS + 1])
 {
     double product = machine.stack.product_efficiency *

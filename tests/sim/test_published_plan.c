@@ -31,8 +31,8 @@ static struct stage_memory memory_on(const char *stack, int stage)
     return memory;
 }
 
-/* Counts the parameters of a block's experts on a rank, and of its other weights. The router's bias
- * is left out, because it has no gradient. */
+/* The parameters of a block's experts on a rank, and of its other weights. The router's bias is
+ * left out, because it has no gradient. */
 static const double of_experts = 4 * 3 * 7168.0 * 2048;
 static const double of_others = 187107328 + 2 * 7168 + 7168.0 * 256 + 3 * 7168.0 * 2048;
 
@@ -52,7 +52,7 @@ START_TEST(each_rank_has_the_state_of_two_copies)
 }
 END_TEST
 
-/* 17 microbatches of 4,096 tokens are in flight in 4 blocks. test_storage.c has the bytes of a
+/* 17 microbatches of 4,096 tokens are in flight in 4 blocks. test_storage.c derives the bytes per
  * token. A microbatch between its input gradients and its weight gradients adds 0.1 %. */
 START_TEST(activations_are_those_of_pp_plus_one_microbatches)
 {

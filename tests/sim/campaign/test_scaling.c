@@ -20,9 +20,9 @@ static const struct size_law *law_named(const char *name)
 
 /* --- Chinchilla ----------------------------------------------------------------------------- */
 
-/* Hoffmann et al. 2022, tables 3 and A3: FLOPs at which a size is best, and its tokens. The rows of
- * 67 B are omitted, because by approach 2 their FLOPs and tokens belong to 69 B (6.88e23 / (6
- * x 1.7e12)). */
+/* Hoffmann et al. 2022, tables 3 and A3: for each model size, the FLOPs at which it is optimal, and
+ * its tokens. The rows of 67 B are omitted, because by approach 2 their FLOPs and tokens belong to
+ * 69 B (6.88e23 / (6 x 1.7e12)). */
 static const struct printed_row {
     double size, flops_1, tokens_1, flops_2, tokens_2;
 } printed_rows[] = {
@@ -36,7 +36,8 @@ static void holds_row(const char *name, double size, double flops, double tokens
 {
     double ours = scaling_law_size(law_named(name), flops);
     ck_assert_double_eq_tol(ours / size, 1, 0.005);
-    /* In both tables the tokens are the FLOPs divided by 6 N, in the printed digits. */
+    /* In both tables the tokens equal the FLOPs divided by 6 N, up to the rounding of printed
+     * digits. */
     ck_assert_double_eq_tol(flops / (6 * ours) / tokens, 1, 0.02);
 }
 
@@ -110,8 +111,8 @@ START_TEST(kaplans_best_size_for_1e4_petaflop_days_is_1e12)
 END_TEST
 
 /* Kaplan et al. 2020, appendix A (cited from memory): N = 1.3e9 C^0.73 parameters, in batches of
- * 2.0e6 C^0.24 tokens for 5.4e3 C^0.03 steps; at that batch twice the FLOPs are spent, and 2e10
- * C^0.27 tokens read. */
+ * 2.0e6 C^0.24 tokens for 5.4e3 C^0.03 steps; training with that batch takes twice the minimum of
+ * FLOPs, and reads 2e10 C^0.27 tokens. */
 START_TEST(kaplans_tokens_are_the_printed_batches_times_steps)
 {
     const struct size_law *law = law_named("kaplan");
@@ -143,7 +144,7 @@ START_TEST(the_published_law_is_the_learning_curve)
 END_TEST
 
 /* Chinchilla, 70 B on 1.4 T, by the corrected constants: 1.8172 + 482.01 / 70e9^0.3478 + 2085.43 /
- * 1.4e12^0.3658 = 1.8172 + 0.0815 + 0.0752. The published fit has 1.6934 + 0.0852 + 0.1423. */
+ * 1.4e12^0.3658 = 1.8172 + 0.0815 + 0.0752. By the published fit it is 1.6934 + 0.0852 + 0.1423. */
 START_TEST(the_loss_interval_contains_both_fits)
 {
     struct training chinchilla = { 70e9, 1.4e12, 0 };
@@ -175,7 +176,8 @@ END_TEST
 
 /* --- repeats -------------------------------------------------------------------------------- */
 
-/* Muennighoff et al. 2023, section 3.1: after R* repeats a repeated token is worth 1 - 1/e. */
+/* Muennighoff et al. 2023, section 3.1: R* repeats are together worth 1 - 1/e of as many new
+ * tokens; any number of repeats is worth at most R* times the unique tokens. */
 START_TEST(each_repeat_is_worth_less_than_the_one_before)
 {
     struct training once = { 1e9, 1e9, 1e9 }, twice = { 1e9, 2e9, 1e9 };
@@ -189,8 +191,8 @@ START_TEST(each_repeat_is_worth_less_than_the_one_before)
 }
 END_TEST
 
-/* Muennighoff et al. 2023, figure 1 and section 6: four epochs of 44 B tokens end 8.67 B parameters
- * 0.5 % above one epoch of 178 B. */
+/* Muennighoff et al. 2023, figure 1 and section 6: a model of 8.67 B parameters ends at a loss 0.5
+ * % higher after four epochs of 44 B tokens than after one epoch of 178 B. */
 START_TEST(four_epochs_are_nearly_as_good_as_unique_tokens)
 {
     const struct loss_law *law = &loss_laws[LAW_C4];
@@ -199,10 +201,9 @@ START_TEST(four_epochs_are_nearly_as_good_as_unique_tokens)
 }
 END_TEST
 
-/* Muennighoff et al. 2023, figure 1: for 9.3e21 FLOPs and 25 B tokens 6.34 B parameters and 242 B
- * tokens (9.7 epochs) were trained, where Chinchilla's law says 8.67 B and 178 B. The law's own
- * optima are
- * 6.81 B and 8.89 B. */
+/* Muennighoff et al. 2023, figure 1: with 9.3e21 FLOPs and 25 B unique tokens, a model of 6.34 B
+ * parameters was trained on 242 B tokens (9.7 epochs). Chinchilla's law recommends 8.67 B on 178 B.
+ * Our minimum of the loss law is at 6.81 B with these repeats, and at 8.89 B without. */
 START_TEST(with_few_unique_tokens_the_best_model_is_smaller)
 {
     const struct loss_law *law = &loss_laws[LAW_C4];
@@ -250,8 +251,8 @@ START_TEST(the_best_size_for_serving_2e12_tokens_is_7_billion)
 }
 END_TEST
 
-/* At the best size the ratio of the loss's elasticities to parameters and to tokens is 1 + T / (3
- * D): the FLOPs of training on D tokens and serving T, divided by those of training. */
+/* At the best size, the elasticity of the loss to parameters divided by that to tokens is 1 + T /
+ * (3 D): the FLOPs of training on D tokens and serving T, divided by those of training. */
 START_TEST(serving_shifts_the_best_size_by_its_share_of_the_flops)
 {
     const struct loss_law *law = &loss_laws[LAW_CORRECTED];

@@ -1,8 +1,8 @@
 /* tests/sim/collective/nccl_groups.h - groups of ranks, with the properties of their machines that
  * NCCL detects.
  *
- * Laws are tested on all of these groups, published numbers on the first few. Channels and rates
- * are those that NCCL chooses on the machine. */
+ * Properties that must always hold are tested on all of these groups, published numbers on the
+ * first few. NCCL chooses these channels and rates on these machines. */
 #ifndef TESTS_SIM_COLLECTIVE_NCCL_GROUPS_H
 #define TESTS_SIM_COLLECTIVE_NCCL_GROUPS_H
 

@@ -13,8 +13,8 @@ static double size_bytes(int i)
     return pow(1.05, i);
 }
 
-/* Collects failures without Check's macros: these write to a file, which would dominate the time
- * over so many pairs. */
+/* Calls Check only on a failure: its macros write to a file at each check, which would dominate the
+ * run time over so many sizes. */
 static void check_order(double shorter_s, double longer_s)
 {
     if (!(shorter_s <= longer_s))
@@ -33,7 +33,7 @@ static void each_use(const struct collective_algo *algo,
                     claim(algo, &nccl_groups[g], (enum collective)c, (enum protocol)p);
 }
 
-/* Laws of every algorithm. */
+/* Properties of every algorithm. */
 
 static void is_positive(const struct collective_algo *algo, const struct comm_group *group,
                         enum collective collective, enum protocol protocol)
@@ -51,9 +51,9 @@ START_TEST(every_time_is_finite_and_positive_up_to_a_million_ranks_and_1e18_byte
 }
 END_TEST
 
-/* NCCL corrects the tree's bandwidth by a factor per size class, which rises by at most 4/3 from
- * one class to the next. So a slightly longer message may be predicted to be faster, but a message
- * that is a third longer may not. */
+/* NCCL corrects the tree's bandwidth by a factor per size class, which rises by a factor of at most
+ * 4/3 from one class to the next. So a slightly longer message may be predicted to be faster, but a
+ * message that is a third longer may not. */
 static void grows(const struct collective_algo *algo, const struct comm_group *group,
                   enum collective collective, enum protocol protocol)
 {
@@ -164,7 +164,7 @@ START_TEST(every_algorithm_is_available_to_some_group)
 }
 END_TEST
 
-/* Laws of the choice. */
+/* Properties of the chosen algorithm. */
 
 START_TEST(collectives_of_one_rank_take_no_time)
 {
@@ -213,7 +213,7 @@ START_TEST(the_chosen_time_never_falls_when_the_message_grows_by_a_third)
 }
 END_TEST
 
-/* Only all-reduce can use the tree, whose correction makes times fall between sizes. */
+/* Only all-reduce can use the tree, whose corrected bandwidth can make a longer message faster. */
 START_TEST(except_for_all_reduce_the_chosen_time_never_falls_as_messages_grow)
 {
     const struct comm_group *group = &nccl_groups[_i];
@@ -263,7 +263,7 @@ START_TEST(without_calibration_the_time_is_nccls_if_its_rate_is_reached)
 }
 END_TEST
 
-/* Laws of the ring. */
+/* Properties of the ring. */
 
 START_TEST(ring_time_never_falls_as_messages_grow)
 {

@@ -45,7 +45,7 @@ START_TEST(between_measured_sizes_log_time_is_linear_in_log_size)
 }
 END_TEST
 
-/* A message alone has its own curve. */
+/* A point-to-point message has a measured curve of its own. */
 START_TEST(a_message_takes_what_was_measured_and_beyond_it_the_model_is_scaled)
 {
     struct curve curve = measured_curve();

@@ -15,7 +15,7 @@ static double time_us(const char *algo, int group, enum collective collective,
 
 /* Hand calculations. */
 
-/* Latency 8.4 us + 14 steps of 3.4 us; bandwidth 24 channels x 15 GB/s x 8/14. */
+/* The latency is 8.4 us + 14 steps of 3.4 us, the bandwidth 24 channels x 15 GB/s x 8/14. */
 START_TEST(ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us)
 {
     double latency_s, bytes_per_s;
@@ -28,8 +28,8 @@ START_TEST(ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us)
 }
 END_TEST
 
-/* Latency 25 us; bandwidth 8 channels x min(40 x 0.85 x 7/8 x 2 = 59.5, 60) GB/s x 8/14 = 272
- * GB/s. */
+/* The latency is 25 us, the bandwidth 8 channels x min(40 x 0.85 x 7/8 x 2 = 59.5, 60) GB/s x 8/14
+ * = 272 GB/s. */
 START_TEST(nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us)
 {
     ck_assert_double_eq_tol(time_us("nvls", H100_NODE, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE, GIB),
@@ -55,7 +55,7 @@ START_TEST(groups_within_an_h200_node_reduce_as_fast_as_measured)
 }
 END_TEST
 
-/* Latency 6.6 + 14 x 0.6 us; bandwidth min(141, 0.5 x 360) x 8/14 GB/s. */
+/* The latency is 6.6 + 14 x 0.6 us, the bandwidth min(141, 0.5 x 360) x 8/14 GB/s. */
 START_TEST(ring_ll_all_reduce_of_64_kib_on_8_h100_takes_16_us)
 {
     ck_assert_double_eq_tol(
@@ -63,7 +63,7 @@ START_TEST(ring_ll_all_reduce_of_64_kib_on_8_h100_takes_16_us)
 }
 END_TEST
 
-/* Latency 8.4 + 7 x 3.4 us; bandwidth 360 x 8/7 GB/s. */
+/* The latency is 8.4 + 7 x 3.4 us, the bandwidth 360 x 8/7 GB/s. */
 START_TEST(ring_simple_reduce_scatter_of_256_mib_on_8_h100_takes_685_us)
 {
     ck_assert_double_eq_tol(
@@ -98,7 +98,7 @@ START_TEST(over_128_a100_nodes_a_tree_is_faster_than_a_ring_for_1_gib)
 }
 END_TEST
 
-/* Latency 8.4 + 7 x 14 us; bandwidth 2 x 24 x 8/7 GB/s. */
+/* The latency is 8.4 + 7 x 14 us, the bandwidth 2 x 24 x 8/7 GB/s. */
 START_TEST(ring_all_gather_of_256_mib_over_8_lone_h100_takes_5000_us)
 {
     ck_assert_double_eq_tol(
@@ -117,10 +117,10 @@ static void ck_cost(const char *algo, int group, enum collective collective, dou
     ck_assert_double_eq_tol(bytes_per_s / 1e9, want_gb_per_s, 1e-9);
 }
 
-/* Latency 2 x (3.7 + 7 x 0.4) + 31 us. With one NIC per rank an all-reduce has 0.85 x 384 / 2 GB/s
- * and a gather 8 x min(48, 0.9 x 48). With two ranks per NIC (4 NICs of 24 GB/s) an all-reduce has
- * 96 x 2/3 / 2 GB/s. With one rank per node there is no hop inside the node, a latency of 14 us as
- * in a tree, and a bandwidth of 2/(1/2 + 1) x 0.85 x 48 / 2. */
+/* The latency is 2 x (3.7 + 7 x 0.4) + 31 us. With one NIC per rank an all-reduce has 0.85 x 384 /
+ * 2 GB/s and a gather 8 x min(48, 0.9 x 48). With two ranks per NIC (4 NICs of 24 GB/s) an
+ * all-reduce has 96 x 2/3 / 2 GB/s. With one rank per node there is no hop inside the node, a
+ * latency of 14 us as in a tree, and a bandwidth of 2/(1/2 + 1) x 0.85 x 48 / 2. */
 START_TEST(collnet_direct_crosses_the_network_once)
 {
     ck_cost("collnet_direct", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 44.0, 163.2);
@@ -131,8 +131,8 @@ START_TEST(collnet_direct_crosses_the_network_once)
 }
 END_TEST
 
-/* Latency 2 x 7 x 2.8 + 30 us and bandwidth 384 / 2 GB/s; with one rank per node 14 us and 48 / 2
- * GB/s. */
+/* The latency is 2 x 7 x 2.8 + 30 us, the bandwidth 384 / 2 GB/s. With one rank per node they are
+ * 14 us and 48 / 2 GB/s. */
 START_TEST(collnet_chain_passes_through_a_nodes_ranks_and_back)
 {
     ck_cost("collnet_chain", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 69.2, 192.0);
@@ -168,8 +168,8 @@ START_TEST(hops_between_rails_add_a_hop_over_nvlink)
 }
 END_TEST
 
-/* Latency 25 + 18 us; bandwidth 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s, and for a gather 8
- * x 40 x 0.85 x 7/8 x 7/8. */
+/* The latency is 25 + 18 us, the bandwidth 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s, and for
+ * a gather 8 x 40 x 0.85 x 7/8 x 7/8. */
 START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
 {
     ck_cost("nvls", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 43.0, 384 * 128 / 254.0);
@@ -177,8 +177,8 @@ START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
 }
 END_TEST
 
-/* For 1 MiB on 16 nodes latency decides. That of NVLS is 25 + 18 us; a tree's is 2 x (7 x 4 + 4 x
- * 14) us, and a ring's is larger. */
+/* For 1 MiB on 16 nodes latency decides. The latency of NVLS is 25 + 18 us; a tree's is 2 x (7 x 4
+ * + 4 x 14) us, and a ring's is larger. */
 START_TEST(with_sharp_nvls_is_chosen_for_1_mib_over_16_nodes)
 {
     ck_assert_str_eq(
@@ -212,8 +212,8 @@ START_TEST(broadcast_latency_is_one_step_in_a_node_and_one_per_rank_between_node
 }
 END_TEST
 
-/* Seven ranks on three nodes are divided into three, two and two: 8.4 + 2 x (2 x 4 + 1 x 14) us of
- * latency. */
+/* Seven ranks on three nodes are divided into three, two and two. The latency is 8.4 + 2 x (2 x 4 +
+ * 1 x 14) us. */
 START_TEST(a_tree_waits_for_the_fullest_node)
 {
     double latency_s, bytes_per_s;
@@ -223,7 +223,8 @@ START_TEST(a_tree_waits_for_the_fullest_node)
 }
 END_TEST
 
-/* 5 us and 360 GB/s in a node, 10 us and 2 x 24 GB/s between nodes. */
+/* A send takes 5 us plus its bytes at 360 GB/s in a node, and 10 us plus its bytes at 2 x 24 GB/s
+ * between nodes. */
 START_TEST(a_send_uses_all_channels_of_the_link_it_crosses)
 {
     ck_assert_double_eq_tol(point_to_point_s(&nccl_groups[H100_NODE], 360e6), 1005e-6, 1e-15);
@@ -242,7 +243,7 @@ END_TEST
 
 /* In a node an all-to-all takes 5 us plus 7/8 of 360 MB at 360 GB/s. With one rank per node it
  * takes 10 us plus 7/8 of 80 MB at 0.8 of a NIC's 50 GB/s. Over 16 nodes of 8 ranks, each rank
- * sends 15/16 of its data by an eighth of 8 NICs. */
+ * sends 15/16 of its data over an eighth of the node's 8 NICs. */
 START_TEST(an_all_to_all_sends_all_but_a_ranks_own_part)
 {
     ck_assert_double_eq_tol(all_to_all_s(&nccl_groups[H100_NODE], 360e6), 5e-6 + 875e-6, 1e-15);

@@ -1,9 +1,11 @@
-/* Tests numbers that follow from a cluster's parts, against calculations by hand. */
+/* Tests storage bandwidths and shared nodes, which follow from a cluster's file, against
+ * calculations by hand. */
 #include "sim/cost/hardware.h"
 #include "tests/testing.h"
 
-/* Storage per host has the stated bandwidth, or else 2 GB/s, or that of the host's network if this
- * is lower. All hosts together read no faster than the storage as a whole. */
+/* A host reads storage at the stated bandwidth. If none is stated, it reads at 2 GB/s, or at the
+ * bandwidth of its network if this is lower. All hosts together read no faster than the storage as
+ * a whole. */
 static const struct {
     int levels, gpus_per_host;
     double nic_gb_per_s, stated_gb_per_s, whole_gb_per_s; /* 0: not stated */
@@ -37,8 +39,8 @@ START_TEST(storage_is_stated_or_assumed)
 }
 END_TEST
 
-/* A job uses all GPUs of a node, or as many whole hosts as divide the job's GPUs evenly, but at
- * least half a node. */
+/* On each node a job uses all GPUs, or as many whole hosts as divide the job's GPUs evenly, but at
+ * least half of the node. */
 static const struct {
     int node, host, num_gpus, share;
 } shares[] = {

@@ -138,8 +138,8 @@ START_TEST(a_thin_product_takes_the_time_of_its_memory_traffic)
 }
 END_TEST
 
-/* 1280 x 1280 sums of 8 bytes at half of 1 TB/s take 26.2 us, of which half do not overlap the
- * multiplications. The other half is hidden, because the multiplications take longer. */
+/* 1280 x 1280 accumulators of 8 bytes at half of 1 TB/s take 26.2 us, of which half do not overlap
+ * the multiplications. The other half is hidden, because the multiplications take longer. */
 START_TEST(part_of_a_products_accumulator_traffic_is_exposed)
 {
     struct gpu gpu = round_gpu();
@@ -182,9 +182,9 @@ static struct op attention_op(enum op_pass pass, double seq)
                         .kernels = 1 };
 }
 
-/* Flash attention reaches 0.5 of 100 TFLOP/s in the forward and 0.4 in the backward, and half of
- * that rate for 1000 tokens. So 1e9 FLOPs take 40 us (backward 50 us). For 3000 tokens it reaches
- * 3/4 of the rate. */
+/* Flash attention reaches 0.5 of 100 TFLOP/s in the forward and 0.4 in the backward for long
+ * sequences, half of that for 1000 tokens, and 3/4 for 3000. So for 1000 tokens 1e9 FLOPs take 40
+ * us in the forward and 50 us in the backward. */
 START_TEST(flash_attentions_rate_depends_on_length_and_pass)
 {
     struct gpu gpu = round_gpu();
@@ -230,9 +230,8 @@ START_TEST(groups_of_a_product_run_in_sequence)
 }
 END_TEST
 
-/* The logarithm of the correction is divided by 1.05: a shape measured at half the speed is
- * predicted to take 2^(1/1.05) times as long.
- */
+/* The logarithm of the correction is divided by 1.05: a shape that was measured at half of the
+ * formula's speed is predicted to take 2^(1/1.05) times as long. */
 START_TEST(a_measured_shape_takes_nearly_its_measured_time)
 {
     struct gpu gpu = round_gpu();
@@ -286,8 +285,8 @@ START_TEST(a_lower_power_limit_slows_only_products_and_attention)
 END_TEST
 
 /* The peak is the number of tensor cores x FLOPs per cycle x clock (whitepapers), and must equal
- * the datasheet: 528 x 1024 x 1.83 GHz, 432 x 512 x 1.41 GHz (2 FLOPs a multiply-add are in 1024
- * and 512). */
+ * the datasheet: 528 x 1024 x 1.83 GHz, 432 x 512 x 1.41 GHz (1024 and 512 count a multiply-add as
+ * 2 FLOPs). */
 START_TEST(the_peak_is_tensor_cores_times_flops_per_cycle_times_clock)
 {
     struct gpu gpu;

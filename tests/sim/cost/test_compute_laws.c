@@ -151,9 +151,9 @@ START_TEST(no_product_is_faster_than_the_roofline)
 }
 END_TEST
 
-/* Odd widths are not aligned, and a long inner dimension is split. For constants within a range
- * there is a lower and an upper bound of the time. Both must hold, and the lower one must equal the
- * time if the range is a point. */
+/* Checks the bounds of a product's time if the constants of the profile lie in a range: the time is
+ * between the lower and the upper bound, and the lower bound equals it if the range is a point. The
+ * second width is odd, so its rows are not aligned. */
 static void check_range_of_shape(const struct machine *machine, struct shape s)
 {
     struct machine own = *machine, fast, slow;

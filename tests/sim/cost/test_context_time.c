@@ -43,8 +43,8 @@ static void load_plain(int num_gpus, double factor)
     machine.profile.inter_bandwidth_factor *= factor;
 }
 
-/* Two times without overlap: that of one attention kernel of a ring (a step), and that of one
- * message of keys. */
+/* Returns two times without overlap: that of one attention kernel of a ring (a step), and that of
+ * one message with keys and values. */
 static void ring_step(const struct plan *plan, double *step_s, double *message_s)
 {
     struct ops ops =
@@ -197,8 +197,8 @@ START_TEST(a_stack_without_flash_attention_has_no_context_ranks)
 }
 END_TEST
 
-/* The distance of neighbours is tp ranks in a ring, tp x cp between data ranks, and tp x cp x dp
- * between stages. */
+/* Neighbouring ranks are tp ranks apart in a context ring, tp x cp in a data group, and tp x cp x
+ * dp between stages. */
 START_TEST(context_ranks_are_placed_between_tensor_and_data_ranks)
 {
     struct plan plan = plan_of("tp4 cp2 dp8 pp2", &arena);

@@ -14,9 +14,9 @@
 
 /* --- hand calculations -------------------------------------------------------------------- */
 
-/* Three documents of 2 tokens and one of 6, mean 3: sum l^2 / sum l = (3 x 4 + 36)/12 = 4. Moments
- * of l/3: (3 (2/3)^k + 2^k)/4. A document of 14 tokens in sequences of 8 counts as one of 8 and one
- * of 6. */
+/* Three documents of 2 tokens and one of 6 have the mean 3, so sum l^2 / sum l = (3 x 4 + 36)/12 =
+ * 4. The k-th moment of l/3 is (3 (2/3)^k + 2^k)/4. In sequences of 8 tokens, a document of 14
+ * tokens counts as one of 8 and one of 6. */
 START_TEST(moments_equal_those_of_the_document_lengths)
 {
     static const double lengths[] = { 2, 6 }, times[] = { 3, 1 }, longer[] = { 14 }, once[] = { 1 };
@@ -46,8 +46,8 @@ START_TEST(lengths_with_a_given_cv_are_gamma_distributed)
 }
 END_TEST
 
-/* A block has its products, and attention with half of 4 s^2 h FLOPs; with documents of s/16
- * attention has a 16th of that. */
+/* A block has the FLOPs of its products, and half of 4 s^2 h FLOPs of causal attention. With
+ * documents of s/16 tokens, attention has a 16th of that. */
 START_TEST(packed_documents_reduce_only_attention)
 {
     struct model model = model_of("llama3-8b");
@@ -75,9 +75,8 @@ static double draw_gamma(struct random *rng, int shape)
     return sum / shape;
 }
 
-/* Attention work of `tokens` tokens that begin at a document's start: the sum of l^2/2, with the
- * last document cut.
- */
+/* Attention work of `tokens` tokens that begin at a document's start: the sum of l^2/2, where the
+ * end of the window cuts the last document. */
 static double draw_work(struct random *rng, double mean, int shape, double tokens)
 {
     double work = 0;
@@ -127,7 +126,7 @@ END_TEST
 
 /* The waiting for the slowest data rank, in units of the mean work of a microbatch. A rank has m
  * microbatches with work w_j and a pipeline fill of f microbatches, so it takes sum of w_j + f max
- * w_j. The waiting is that of the slowest rank divided by the mean of w, minus m + f. */
+ * w_j. The waiting is the time of the slowest rank divided by the mean of w, minus m + f. */
 static double drawn_wait(struct random *rng, const struct packing *p, double mean, int shape,
                          double seq)
 {
@@ -206,7 +205,7 @@ START_TEST(waiting_satisfies_its_equations)
         p.context_ranks = ranks;
         ck_assert_double_eq_tol(packing_wait(&model, &p), wait + of_slices, 1e-6 * wait);
     }
-    /* at most the work if one document filled each sequence */
+    /* the upper limit: the wait if one document filled each sequence of the slowest rank */
     model.documents = documents_of_spread(60000, 1);
     p.data_ranks = 1e9;
     double most = 65536 / documents_attended(&model.documents, 65536) - 1;

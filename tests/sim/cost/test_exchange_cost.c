@@ -59,7 +59,7 @@ static double wire_s(int data_ranks, const char *exchange, double bytes)
     return cost.gradients_s + cost.weights_s;
 }
 
-/* Time of a message between nodes when every GPU has an equal part of the NIC. */
+/* Time of a message between nodes when every GPU has an equal share of the NIC. */
 static double crossing_s(double bytes)
 {
     struct plan plan = exchanging(256, "gossip:ring");
@@ -124,8 +124,9 @@ END_TEST
 
 /* --- hand calculations ------------------------------------------------------------------------ */
 
-/* 2 x 15 rounds of S/16. Only one rank per node sends to another node and uses the whole NIC. It
- * takes the time of an eighth of the bytes at one rank's part of the NIC. */
+/* The exchange has 2 x 15 rounds of S/16 bytes. Only one rank of a node sends to another node, so
+ * it has the whole NIC: its message takes as long as an eighth of the bytes at one rank's share of
+ * the NIC. */
 START_TEST(a_ring_exchange_takes_the_sum_of_its_rounds)
 {
     ck_assert_double_eq_tol(wire_s(16, "ring", 1e8), 30 * crossing_s(1e8 / 16 / 8), 1e-12);
@@ -150,7 +151,7 @@ START_TEST(ring_gossip_crosses_nodes_at_the_ends_of_a_node)
 END_TEST
 
 /* In one-peer gossip on 16 ranks, a rank sends to the rank at distance 1, 2, 4 or 8. At distance 1,
- * 2 or 4 as many of a node's ranks send to another node; at distance 8 all do. */
+ * 2 or 4, that many of a node's ranks send to another node; at distance 8 all of them do. */
 START_TEST(one_peer_gossip_takes_the_mean_over_its_distances)
 {
     double sum_s =
@@ -159,8 +160,8 @@ START_TEST(one_peer_gossip_takes_the_mean_over_its_distances)
 }
 END_TEST
 
-/* Gossip between groups of one node: all-reduce inside, an eighth from each rank to its peer, and a
- * gather. */
+/* Gossip between groups of one node: an all-reduce within each node, a message of an eighth of the
+ * bytes from each rank to its peer in the other node, and an all-gather within each node. */
 START_TEST(gossip_between_nodes_sends_each_byte_once_out_of_a_node)
 {
     struct plan plan = exchanging(64, "gossip:one-peer:group=8");
@@ -179,9 +180,9 @@ START_TEST(a_single_server_receives_and_sends_all_ranks_messages)
 }
 END_TEST
 
-/* Of 8 nodes the busiest has 2 of 12 or of 16 servers. 56 ranks of other nodes send a part to each
- * server. With 7 servers, a node with a server receives 56 parts, and the node without one
- * sends 56. */
+/* With 12 or with 16 servers on 8 nodes, the busiest node has 2. Each server receives a part from
+ * the 56 ranks of other nodes. With 7 servers, a node with a server receives 56 parts, and the node
+ * without one sends 56. */
 START_TEST(the_node_with_most_servers_limits_a_sharded_server)
 {
     static const struct {
@@ -214,8 +215,8 @@ START_TEST(a_period_takes_its_fraction_of_an_all_reduce)
 }
 END_TEST
 
-/* Each kept 4-byte element costs 8 bytes, from every rank to all: when 0.01 n > 1, that is more
- * than all-reduce moves. */
+/* Each kept 4-byte element takes 8 bytes, and goes from every rank to all n ranks. If 0.01 n > 1,
+ * that is more than an all-reduce moves. */
 START_TEST(gathered_sparse_messages_are_faster_only_on_few_ranks)
 {
     ck_assert_double_lt(wire_s(16, "topk:0.01", 1e9), 0.2 * wire_s(16, "allreduce", 1e9));
@@ -228,8 +229,8 @@ START_TEST(gathered_sparse_messages_are_faster_only_on_few_ranks)
 }
 END_TEST
 
-/* Each rank gets all ranks' values of its part of the elements, by an all-to-all, and sends the
- * result to all, by an all-gather. Krum also exchanges the distances between the 64 ranks. */
+/* By an all-to-all each rank gets its share of the elements from all ranks; by an all-gather it
+ * sends the result to all. Krum also exchanges the distances between the 64 ranks. */
 START_TEST(a_robust_rule_is_an_all_to_all_and_a_gather)
 {
     struct plan plan = exchanging(64, "median");
@@ -306,8 +307,8 @@ static double copy_bytes(void)
     return (1 + v100.stack.memory.allocator_slack) * 4 * elements;
 }
 
-/* The median of a bucket overlaps the rest of the backward; the geometric median needs all
- * distances first. */
+/* The median of a bucket overlaps the rest of the backward; the geometric median first needs the
+ * distances between whole gradients. */
 START_TEST(rules_that_weigh_whole_gradients_are_not_overlapped)
 {
     struct prediction geomedian = predicted("tp1 mb1 dtype=fp16 exchange=geomedian");
@@ -319,8 +320,8 @@ START_TEST(rules_that_weigh_whole_gradients_are_not_overlapped)
 }
 END_TEST
 
-/* The sums of the previous step overlap all passes. The current sum and each late sum need a
- * copy. */
+/* The gradient sums of the previous step overlap all passes of this step. The current sum, and each
+ * sum that is still under way, need a copy of the gradients. */
 START_TEST(late_gradients_overlap_the_passes_and_need_memory)
 {
     struct prediction now = predicted("tp8 mb1 dtype=fp16 exchange=ps:32");
@@ -334,7 +335,7 @@ START_TEST(late_gradients_overlap_the_passes_and_need_memory)
 }
 END_TEST
 
-/* 32 data ranks: two neighbours in a ring, five in the exponential graph. */
+/* Each of the 32 data ranks has two neighbours in a ring, and five in the exponential graph. */
 START_TEST(gossip_memory_holds_the_weights_of_all_neighbours)
 {
     double one = predicted("tp8 mb1 dtype=fp16 exchange=gossip:one-peer").peak_memory_bytes;
@@ -353,7 +354,8 @@ START_TEST(error_memory_is_one_copy_of_the_gradients)
 }
 END_TEST
 
-/* The tensors that a stage exchanges are its parameters, whichever stages hold a tied table. */
+/* A stage exchanges as many elements as it has parameters, whichever stages hold a tied embedding.
+ */
 START_TEST(a_stages_exchanged_elements_are_its_parameters)
 {
     static const char *const models[] = { "gpt3-1.3b", "llama3-8b", "qwen2.5-7b", "bloom-176b" };
@@ -505,8 +507,9 @@ START_TEST(time_to_accuracy_is_base_steps_plus_the_exchanges_steps_times_step_ti
 END_TEST
 
 /* 90 epochs of ImageNet, 32 images on each of 256 GPUs: one-peer graphs over the 32 nodes reached
- * all-reduce's accuracy in the same number of steps (Ying et al. 2021); by the bound, their
- * transient adds at most as many. The group of 8 is stated, or follows from the node. */
+ * all-reduce's accuracy in the same number of steps (Ying et al. 2021); by the theoretical bound,
+ * they add at most as many steps. The group size of 8 is given, or follows from the GPUs of a node.
+ * */
 START_TEST(one_peer_graphs_over_nodes_need_the_published_steps)
 {
     static const char *const words[] = { "gossip:one-peer:group=8", "gossip:one-peer:group=0" };

@@ -123,8 +123,8 @@ END_TEST
 
 /* --- rates of dispatchers -------------------------------------------------------------------- */
 
-/* GB/s that one rank sends, from DeepEP's docs/legacy.md and docs/README_Hybrid-EP.md; within
- * NVLink at the bandwidth given. */
+/* GB/s that one rank sends, from DeepEP's docs/legacy.md and docs/README_Hybrid-EP.md; for ranks
+ * within one NVLink domain, at the bandwidth in the row. */
 static const struct rate {
     enum dispatcher_kind kind;
     enum gpu_arch arch;
@@ -145,7 +145,7 @@ static const struct rate {
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 24, 1, 900, 507, 484 },
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 32, 1, 900, 484, 465 },
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 36, 1, 900, 479, 448 },
-    /* twice the bandwidth within NVLink; fewer or more ranks than were measured */
+    /* not measured: twice the NVLink bandwidth, and more or fewer ranks than measured */
     { DISPATCHER_DEEPEP, ARCH_HOPPER, 8, 1, 400, 306, 316 },
     { DISPATCHER_DEEPEP, ARCH_HOPPER, 4, 1, 200, 153, 158 },
     { DISPATCHER_DEEPEP, ARCH_HOPPER, 128, 16, 400, 51, 50 },
@@ -219,8 +219,9 @@ START_TEST(with_many_choices_dispatchers_are_ordered_by_time)
 }
 END_TEST
 
-/* With fp8, rows are copied to aligned blocks and back: twice in each direction, 2 bytes read and 2
- * written per value. Hybrid-EP's rows arrive in such blocks, and bf16 needs none. */
+/* With fp8, rows are copied to aligned blocks and back. There are two copies in each direction, and
+ * each reads 2 bytes and writes 2 per value. Hybrid-EP's rows arrive in such blocks, and bf16 needs
+ * none. */
 START_TEST(rows_are_copied_for_alignment)
 {
     static const size_t copied[] = { 3, 4, 9, 10 }, uncopied[] = { 0, 1, 2, 5, 6, 7, 8, 11 };
@@ -255,8 +256,9 @@ static int exchanged_bytes(struct ops list, double bytes[2])
     return count;
 }
 
-/* A token of DeepSeek-V3 sends 8 rows of 7168 values. Quantised, a value has a byte and a share of
- * a scale for 128; the way back has 16 bits. Both hold for rows and for their gradients. */
+/* A token of DeepSeek-V3 sends 8 rows of 7168 values. A quantised value takes a byte, and 128
+ * values share a scale; on the way back a value takes 16 bits. Both hold for rows and for their
+ * gradients. */
 START_TEST(rows_to_experts_travel_quantised)
 {
     struct model model = model_of("deepseek-v3");
@@ -307,7 +309,7 @@ START_TEST(overlap_of_experts_saves_at_most_the_exposed_row_time)
 END_TEST
 
 /* Experts that take no more rows than their capacity are all equally full, however tokens are
- * routed; without one the fullest rank takes longer and holds more. */
+ * routed; without a capacity the fullest rank takes longer and holds more. */
 START_TEST(with_a_capacity_routing_does_not_change_the_time)
 {
     static const char *const layouts[] = { "dp8 ep8 mb1", "dp8 ep8 mb1 capacity=1.25" };

@@ -50,7 +50,7 @@ START_TEST(every_precision_has_a_source_and_a_layout_word)
 END_TEST
 
 /* A tensor is read once in 2 bytes, or twice if the largest value is needed first, and written in 1
- * byte per copy. MX: 2 + 2 (1 + 1/32). */
+ * byte per copy. MX reads 2 bytes and writes two copies of 1 + 1/32. */
 START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
 {
     ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_DELAYED), 2, 1000),
@@ -149,8 +149,9 @@ static double saved_bytes(struct ops ops)
     return bytes;
 }
 
-/* Inputs of qkv, fc1 and fc2 take one byte instead of two: -1 -1 -3.5 bytes per value of hidden.
- * The projection's input takes one byte, in addition to the two that attention keeps: +1. */
+/* Inputs of qkv, fc1 and fc2 take one byte instead of two: this saves 1 + 1 + 3.5 bytes per element
+ * of the hidden state. The projection's input takes one byte, in addition to the two that attention
+ * keeps: +1. */
 START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 {
     struct model model = model_of("llama3-8b");
@@ -164,9 +165,9 @@ START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 }
 END_TEST
 
-/* Gathered are the inputs of qkv and fc1, the same inputs again for their weight gradients, and the
- * output gradients of projection and fc2. Summed are two values in the forward and two in the
- * backward. */
+/* The all-gathers carry the inputs of qkv and fc1, the same inputs again for their weight
+ * gradients, and the output gradients of projection and fc2. The reduce-scatters carry two values
+ * in the forward and two in the backward. */
 START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
 {
     struct model model = model_of("llama3-8b");

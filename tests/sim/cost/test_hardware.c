@@ -112,7 +112,7 @@ START_TEST(every_profile_round_trips)
 }
 END_TEST
 
-/* No shipped profile has tables of kernels. Profiles of a host have them. */
+/* Only the profiles of a host have tables of measured kernel times; no shipped profile has any. */
 START_TEST(tables_of_kernels_round_trip)
 {
     static const char *const tables[] = {
@@ -160,8 +160,7 @@ static void check_stack_comes_back(const char *name)
     json_decref(written);
 }
 
-/* A profile that has constants of another GPU must be marked as not measured in each of its groups.
- */
+/* A profile that has constants of another GPU must not be marked as measured. */
 static void check_siblings_are_not_measured(const char *name)
 {
     struct profile profile;
@@ -360,10 +359,11 @@ START_TEST(a_stack_file_writes_only_non_default_unfused_costs)
 }
 END_TEST
 
-/* Kernels and values as the sources of sim/cost/unfused.c list them. A norm: square, mean, root,
- * product, scale, which read and write a value 6 times. Rotary for queries and for keys: negate
- * half, concatenate, two products, a sum. The softmax widens (6 bytes), scales, masks, normalises
- * (8 each) and narrows (6), beside two kernels for the mask. */
+/* The numbers of kernels, and of values that they move, are those of the sources in
+ * sim/cost/unfused.c. A norm has the kernels square, mean, root, product and scale, which read and
+ * write a value 6 times. Rotary embedding has, for queries and for keys, the kernels negate half,
+ * concatenate, two products and a sum. The softmax widens (6 bytes per value), scales, masks,
+ * normalises (8 each) and narrows (6), and two kernels make the mask. */
 START_TEST(unfused_ops_have_the_kernel_counts_of_their_sources)
 {
     static const struct unfused_ops listed = { {

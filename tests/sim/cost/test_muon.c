@@ -82,11 +82,12 @@ static double state_bytes(void)
     return memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes;
 }
 
-/* By hand: per rank one expert in each layer, E = 12 x 2 x 512 x 1024 = 12,582,912; matrices beside
- * them, M = 12 x (4 x 512^2 + 8 x 512) = 12,632,064; tables, positions and norms,
- * R = 50304 x 512 + 1024 x 512 + 25 x 1024 = 26,305,536. Muon keeps 14 bytes per parameter of each
- * matrix and 18 of the rest; Adam over 8 ranks keeps 18 bytes per parameter of experts, whose data
- * group has one rank, and 7.5 of all others. Megatron's own golden values differ by 308,199,936. */
+/* By hand: per rank the matrices of one expert per layer have E = 12 x 2 x 512 x 1024 = 12,582,912
+ * parameters; the other matrices M = 12 x (4 x 512^2 + 8 x 512) = 12,632,064; embedding, positions
+ * and norms R = 50304 x 512 + 1024 x 512 + 25 x 1024 = 26,305,536. Muon keeps 14 bytes per
+ * parameter of each matrix and 18 of the rest. Adam over 8 ranks keeps 18 bytes per parameter of
+ * experts, whose data group has one rank, and 7.5 of all others. Megatron's own golden values
+ * differ by 308,199,936. */
 START_TEST(the_state_difference_of_muon_and_adam_equals_megatrons_measurement)
 {
     load_golden("dp8 ep8 mb1 optimizer=muon");

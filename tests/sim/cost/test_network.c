@@ -30,8 +30,9 @@ static const struct {
     int num_channels; /* 0 if the number of channels is not checked */
     double gb_per_s;
 } rates[] = {
-    /* Two sockets of 4 GPUs: 20 GB/s below one; one ring over both has 12.5; two rings of every
-     * second GPU and four of every fourth share the link's 18.9. */
+    /* Each of two sockets has 4 GPUs. A ring below one socket has 20 GB/s, and one over both has
+     * 12.5. Two rings (of every second GPU) or four (of every fourth) share the 18.9 GB/s of the
+     * link between the sockets. */
     { "a100-pcie-8", 8, 1, 4, 1, 2, 20 },
     { "a100-pcie-8", 8, 1, 8, 1, 2, 12.5 },
     { "a100-pcie-8", 8, 2, 4, 1, 2, 18.9 / 2 },
@@ -59,7 +60,7 @@ static const struct {
     { "meta-grand-teton-700w", 6144, 8, 2, 2, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 8, 384, 384, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 3072, 2, 2, 0, 38.4 / 7.0 },
-    /* 8 NICs of 48 GB/s, of which collisions in the network leave a factor of 0.8. */
+    /* A node has 8 NICs of 48 GB/s, of which collisions in the network leave 0.8. */
     { "meta-grand-teton", 64, 1, 64, 8, 0, 307.2 },
     /* Each of 8 ranks has half of one of 4 NICs of 12 GB/s. */
     { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
@@ -96,7 +97,7 @@ START_TEST(groups_have_the_bandwidth_of_their_links)
 END_TEST
 
 /* In an all-to-all of 8 GPUs each of 4 sends half of its bytes to the other socket; all share one
- * link. SimuMax measured 8.26 GB/s of the 7/8 that leave a GPU. */
+ * link. SimuMax measured 8.26 GB/s for the 7/8 of the bytes that leave a GPU. */
 START_TEST(an_all_to_all_between_sockets_shares_their_link)
 {
     machine_load("a100-pcie-8", 8);
@@ -152,9 +153,8 @@ START_TEST(a_job_uses_equally_many_gpus_of_each_rack)
 }
 END_TEST
 
-/* 2 channels of 6.25 GB/s over both sockets; one NIC for 8 GPUs, which 2 channels of 12 GB/s share:
- * 3 for each.
- */
+/* In a node a ring has 2 channels of 6.25 GB/s. Between nodes 2 channels of 12 GB/s share the one
+ * NIC of 8 GPUs, so each GPU has 3 GB/s. */
 START_TEST(gpus_without_nvlink_communicate_over_pcie)
 {
     machine_load("a100-pcie-8", 64);

@@ -124,7 +124,7 @@ START_TEST(one_tensor_rank_exposes_nothing)
 }
 END_TEST
 
-/* Without overlap a list is in series: its total is the sum of all its ops. */
+/* Without overlap, a list of ops runs in series: its total is the sum of all its ops. */
 START_TEST(overlapped_time_lies_between_the_longer_and_the_sum)
 {
     load(_i);
@@ -179,8 +179,8 @@ static double part_of_alone_s(const struct op *op)
     return op->pass == PASS_FORWARD ? 0.7 : 0.6;
 }
 
-/* On one rank the ops run one after the other. In this stack products reach 90 % of their speed in
- * isolation, and attention 70 % (forward) and 60 % (backward). */
+/* On one rank the ops run one after the other. With this stack, products reach 90 % of their speed
+ * in isolation, and attention 70 % (forward) and 60 % (backward). */
 START_TEST(without_overlap_a_list_takes_the_sum_of_its_ops)
 {
     load(_i);
@@ -295,7 +295,6 @@ START_TEST(sequence_parallelism_keeps_less_and_splits_the_checkpoint)
 }
 END_TEST
 
-/* The stack's setting holds unless the layout has a word for it. */
 /* Products of a few rows fill fewer tiles, and each of them reads the weights. */
 START_TEST(logits_in_row_blocks_take_one_more_product_and_less_memory)
 {
@@ -336,8 +335,8 @@ START_TEST(schedules_with_split_backward_compute_logits_at_once)
 }
 END_TEST
 
-/* A module that predicts a later token has an embedding and a head, but uses the tables of the
- * model. */
+/* A module that predicts a later token (MTP) has an embedding and a head, but shares their weights
+ * with the model. */
 START_TEST(a_multi_token_module_adds_an_embedding_and_a_head)
 {
     load(_i);

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-/* Costs of sets of parts that come from one source equal those of lists that are built for one
- * set. */
+/* Recompute costs for every set of recomputed sub-layers, derived from one op list (the source),
+ * equal the costs of an op list that is built for that set alone. */
 
 static const struct setting {
     const char *cluster, *stack, *model;
-    double cv; /* of the popularity of experts; 0: balanced */
+    double cv; /* coefficient of variation of the popularity of experts; 0: balanced */
 } settings[] = {
     { "dgx-h100", "megatron-core", "deepseek-v3", 0 },
     { "dgx-h100", "megatron-core", "mixtral-8x7b", 0.6 },

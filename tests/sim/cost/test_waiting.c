@@ -44,8 +44,9 @@ static void wait_for_neighbours(enum mixing_graph graph, int step, double *end, 
 }
 
 /* Simulates steps in which each rank waits for its neighbours in the graph. Returns the mean growth
- * of the ranks' clocks per step, without the first tenth of the steps. With a period, all ranks
- * wait for all every `period` steps. Without a graph ranks wait only then. */
+ * of the ranks' clocks per step, without the first tenth of the steps. If `period` is positive,
+ * every rank waits for all others in each `period`-th step. Without a graph ranks wait only then.
+ */
 static double simulated(int graph, int count, int period, int steps)
 {
     struct random rng = random_new(7, (uint64_t)(graph * 1000 + count));
@@ -151,8 +152,8 @@ START_TEST(the_equivalent_number_of_ranks_waits_equally_long)
         ck_assert_double_eq_tol(maximum_count(expected_maximum(n)), n, 1e-6 * n);
     struct exchange ring = parsed("gossip:ring");
     double count = exchange_waits_for(&ring, 1024, 0);
-    ck_assert(count > 3 && count < 8); /* more than 3, the rank and its two neighbours, because
-                                          these have waited for others */
+    ck_assert(count > 3 && count < 8); /* more than the 3 of a rank and its two neighbours,
+                                        * because the neighbours have waited for others */
 }
 END_TEST
 

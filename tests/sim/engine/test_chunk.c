@@ -80,7 +80,7 @@ static struct stage_score score_of(const char *layout)
 START_TEST(offloaded_activations_are_copied_during_the_layers_passes)
 {
     static const double speeds[] = { 0.02, 0.2, 0.5, 1, 4 };
-    /* the passes of the score contain blocking messages, which no copy overlaps */
+    /* the stage's score includes blocking messages, which no copy overlaps */
     const double slack_s = _i ? 3e-4 : 1e-12;
     const char *layout = _i ? "tp2 pp8 mb1 overlap=p2p" : "tp2 mb1 overlap=none";
     for (int i = 0; i < LENGTH(speeds); i++) {

@@ -278,7 +278,8 @@ START_TEST(a_mirrored_schedule_has_the_stage_boundaries_of_its_v)
                                        evaluator_new(&mirrored.system, &mirrored.model) };
     struct step_cost folded = evaluate_cost(evaluators[0], &v.plan, &v.arena);
     struct step_cost whole = evaluate_cost(evaluators[1], &mirrored.plan, &mirrored.arena);
-    ck_assert_int_ne(folded.boundaries[0].wire, folded.boundaries[1].wire); /* nodes of 2 stages */
+    ck_assert_int_ne(folded.boundaries[0].wire, folded.boundaries[1].wire); /* a node has 2
+                                                                             * stages */
     for (int stage = 0; stage < 7; stage++) {
         const struct boundary *expected = &folded.boundaries[of_v[stage]];
         ck_assert_int_eq(whole.boundaries[stage].wire, expected->wire);

@@ -273,8 +273,8 @@ START_TEST(scaling_all_durations_scales_the_step)
 }
 END_TEST
 
-/* The increase of a random step's time when a part of it is made faster: at most 0, or an anomaly.
- */
+/* The increase of a random step's time when a part of it is made faster: zero or negative, unless
+ * this is a scheduling anomaly. */
 static double slower_by(struct step *step, void (*scale)(struct step *, double))
 {
     double slow_s = step_run_s(step);

@@ -36,9 +36,10 @@ static const struct {
     } times[MOST_TIMES];
 } cases[] = {
     /* One stage: forward 1 s, then a reduction of 3 s and a backward of 4 s at the same time. While
-     * they overlap, compute takes x = 1.25 times and communication y = 1.5 times as long.
-     * Both run from 1 s on: the reduction needs 4.5 s, in which the backward does 4.5 / 1.25 = 3.6
-     * s of its work; the other 0.4 s are undisturbed. Reduction 1 to 5.5, backward 1 to 5.9. */
+     * they overlap, compute takes x = 1.25 times and communication y = 1.5 times as long. Both run
+     * from 1 s on: the reduction needs 4.5 s, in which the backward does 4.5 / 1.25 = 3.6 s of its
+     * work; the other 0.4 s are undisturbed. The reduction runs from 1 to 5.5 s, the backward from
+     * 1 to 5.9. */
     { .lists = "0: F0.0 DG0@0 B0.0 DN@2 OPT@3\n",
       .chunks = { { .forward_s = 1, .input_s = 3, .weight_s = 1 } },
       .stages = { { .reduce_s = 3 } },
@@ -70,7 +71,7 @@ static const struct {
       .chunks = { { .forward_s = 1 }, { .forward_s = 5 } },
       .slowdowns = { 1, 1 },
       .times = { { 0, 2, ENDS, 2 }, { 0, 3, STARTS, 6 }, { 1, 3, STARTS, 6 } } },
-    /* A blocking send: stage 0 starts its second forward only when its first message has been
+    /* With a blocking send, stage 0 starts its second forward only when its first message has been
      * received. */
     { .lists = "0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n1: RA0.0<0 RA0.1<0 F1.0@0 F1.1@1 DN@3 "
                "OPT@4\n",

@@ -63,9 +63,9 @@ START_TEST(varying_pass_times_lengthen_a_pipeline)
 }
 END_TEST
 
-/* One pass of 1 s forward and 2 s backward, deviations 5 %: their sum has a deviation of 5 % of
- * sqrt(1 + 4), and the slowest of n replicas exceeds the mean by the expected maximum times
- * that. */
+/* With one pass of 1 s forward and 2 s backward, and deviations of 5 %, the sum of both has a
+ * deviation of 5 % of sqrt(1 + 4). The slowest of n replicas exceeds the mean by this deviation
+ * times the expected maximum of n normal values. */
 START_TEST(the_norm_waits_for_the_slowest_replica)
 {
     struct jitter replicas = none;

@@ -1,4 +1,4 @@
-/* Tests the least and greatest value of every number in files: all values that the field tables
+/* Tests the minimum and the maximum of every number in files: all values that the field tables
  * allow give a prediction whose parts are not negative and sum to the step. */
 #include "sim/engine/simulate.h"
 
@@ -83,8 +83,8 @@ static int num_names(const struct field *field)
     return count;
 }
 
-/* Sets a field to a point between its least (share 0) and most (share 1) value; false when it has
- * no bounds. Ranges above a factor of a thousand are traversed logarithmically. */
+/* Sets a field to a point between its minimum (share 0) and its maximum (share 1). Returns false if
+ * the field has no bounds. Ranges above a factor of a thousand are divided logarithmically. */
 static bool set(const struct table *table, const struct field *field, double share,
                 struct machine *out)
 {
@@ -122,7 +122,7 @@ static bool set(const struct table *table, const struct field *field, double sha
 
 /* --- conditions ------------------------------------------------------------------------------- */
 
-/* Whether files with these numbers are valid, as some numbers must agree with each other. */
+/* Whether files with these numbers are valid: some numbers of a file must agree with each other. */
 static bool is_read(struct machine *machine)
 {
     const struct system *system = &machine->system;

@@ -1,4 +1,5 @@
-/* Modules that predict later tokens in the head's chunk, and in the chunk before it (mtp=apart). */
+/* Modules that predict later tokens (multi-token prediction) in the head's chunk, and in the chunk
+ * before it (mtp=apart). */
 #include "sim/engine/simulate.h"
 #include "sim/memory/memory.h"
 #include "tests/sim/machine.h"
@@ -33,10 +34,9 @@ static struct prediction predict(struct evaluator *evaluator, const char *layout
     return evaluate(evaluator, &plan);
 }
 
-/* All stages together hold as much in both places: one copy of the embedding's table for the
- * module, on its own stage or with the head. With tied tables the head's stage has its own copy
- * already, so apart there is one more: V h parameters of 2 + 4 bytes and, on 16 data ranks, 12/16.
- */
+/* All stages together hold as much in both places, because the module needs one copy of the
+ * embedding, on its own stage or with the head. With tied embeddings the head's stage already has a
+ * copy, so mtp=apart adds one: V h parameters of 2 + 4 bytes and, on 16 data ranks, 12/16. */
 START_TEST(the_module_takes_its_copy_of_the_table_along)
 {
     for (int tied = 0; tied < 2; tied++) {
@@ -75,8 +75,8 @@ static double last_message_s(struct evaluator *evaluator, const char *layout)
 }
 
 /* The module's passes move from the last stage to the one before, and its head stays. Without the
- * host's time the sum of both stages is the same, except for the larger message between them, for
- * which 1F1B waits in each direction. */
+ * host's time the times of both stages have the same sum, except for the larger message between
+ * them, for which 1F1B waits in each direction. */
 START_TEST(the_modules_passes_move_and_its_head_stays)
 {
     static const char beside[] = "pp4 ep8 mb1 zero1 stages=16,15,15,0";
@@ -103,8 +103,8 @@ START_TEST(the_modules_passes_move_and_its_head_stays)
 }
 END_TEST
 
-/* Over the last boundary go the blocks' rows and the module's: as many bytes as with sequences of
- * twice the length. */
+/* The last boundary between stages carries the rows of the blocks and of the module: as many bytes
+ * as with sequences of twice the length. */
 START_TEST(the_last_message_has_the_modules_rows_too)
 {
     double message_s[2][STAGES];
@@ -126,8 +126,8 @@ START_TEST(the_last_message_has_the_modules_rows_too)
 }
 END_TEST
 
-/* DualPipe holds two copies of the model; its state is that of the same stages in one copy twice,
- * with each copy's optimizer sharded over twice the ranks. */
+/* DualPipe holds two copies of the model. Its state is twice that of the same stages in one copy,
+ * but the optimizer of each copy is sharded over twice the ranks. */
 START_TEST(both_copies_of_dualpipe_have_the_module)
 {
     struct evaluator *evaluator = evaluator_new(&machine, &model);

@@ -88,8 +88,8 @@ static double time_split(const struct split *u, double *longest_s)
     return time_s;
 }
 
-/* The time is m(f + b + w) + (p - 1)(f + b - w). If all passes take 1 s, p = 8 and m = 64 give 192
- * + 7 s, for which 1F1B takes 213 s; p = 4 and m = 12 give 36 + 3 s. */
+/* The time is m(f + b + w) + (p - 1)(f + b - w). If all passes take 1 s, it is 192 + 7 s for p = 8
+ * and m = 64 (1F1B takes 213 s), and 36 + 3 s for p = 4 and m = 12. */
 START_TEST(zb_h1_has_a_third_of_the_bubble_of_1f1b)
 {
     double longest_s;
@@ -119,7 +119,7 @@ START_TEST(zb_h1_equals_its_closed_form)
 }
 END_TEST
 
-/* A pipeline of pairs whose stages are equal. */
+/* A pipeline of equal stages whose schedule runs forwards and backwards in pairs. */
 struct paired {
     int ranks, microbatches; /* number of microbatches in both directions of DualPipe together */
     double forward_s, input_s, weight_s, pair_s;
@@ -162,7 +162,7 @@ static double time_paired(const struct paired *of, const char *name, double lag_
 }
 
 /* The times are counted by hand from DeepSeek's dualpipe.py. For comparison, ZB1P takes 67, 67,
- * 375, 213 and 150.5. */
+ * 375, 213 and 150.5 s. */
 static const struct paired paired[] = {
     { 8, 20, 1, 1, 1, 3, 66, 6 },      { 8, 20, 1, 1, 1, 2.4, 57.6, 4.2 },
     { 16, 120, 1, 1, 1, 3, 374, 14 },  { 16, 64, 1, 1.2, 0.8, 2.6, 187.6, 14.4 },
@@ -212,8 +212,8 @@ START_TEST(zb_h2_has_no_bubble_on_any_stage)
 }
 END_TEST
 
-/* A lag of c per transfer lengthens a 1F1B step by c [2m(p-1)/p + 2(p-2)]. This is 1.6 s for p = 4,
- * m = 8 and c = 0.1 s, and 124 c for p = 8 and m = 64. */
+/* A lag of c per transfer lengthens a 1F1B step by c [2m(p-1)/p + 2(p-2)]. For p = 4, m = 8 and c =
+ * 0.1 s this is 1.6 s; for p = 8 and m = 64 it is 124 c. */
 START_TEST(a_message_lag_lengthens_1f1b_by_the_closed_form)
 {
     struct uniform u = { "1f1b", 4, 8, 1, 1, 2, 0.1 };
@@ -223,8 +223,8 @@ START_TEST(a_message_lag_lengthens_1f1b_by_the_closed_form)
 }
 END_TEST
 
-/* Interleaving hides the lag in steady state, so the step is 2c(pv - 1) longer for every m. This is
- * 62 c for p = 8 and v = 4. */
+/* Interleaving hides the lag in steady state, so the step is 2c(pv - 1) longer for every m. For p =
+ * 8 and v = 4 this is 62 c. */
 START_TEST(interleaving_exposes_a_lag_only_at_start_and_end)
 {
     for (int m = 16; m <= 64; m += 16) {

@@ -129,7 +129,7 @@ START_TEST(a_prediction_does_not_depend_on_those_before_it)
 }
 END_TEST
 
-/* Gives each plan `times` as many data ranks. */
+/* Predicts each plan with its number of data ranks multiplied by `times`. */
 static void check_turned(struct evaluator *used, const struct system *system, int times)
 {
     evaluator_turn_to(used, system);
@@ -168,10 +168,8 @@ START_TEST(a_prediction_does_not_depend_on_the_counts_of_gpus_before_it)
 }
 END_TEST
 
-/* With 6 tensor ranks in nodes of 8, the first group is on one node, the second on two: 12 GPUs
- * have slower sums than 6, at the same stride. */
-/* These plans differ only in what their pairs of passes save. An evaluator remembers the pipeline
- * that it timed last, and must not take it for another. */
+/* These plans differ only in the time that their overlapped pairs of passes save. An evaluator
+ * remembers the pipeline that it timed last, and must not reuse that time for another. */
 START_TEST(what_pairs_save_is_timed_anew)
 {
     static const char *const layouts[] = {
@@ -213,7 +211,7 @@ START_TEST(a_group_that_crosses_nodes_on_more_gpus_is_timed_again)
         struct prediction expected = evaluate(fresh, &plan);
         struct prediction got = evaluate(used, &plan);
         check_same(&got, &expected);
-        /* then each rank has half as many microbatches */
+        /* with twice the data ranks each rank has half as many microbatches */
         tensor_s[plan.dp - 1] = got.time.tensor_comm_s * plan.dp;
         evaluator_free(fresh);
     }
@@ -340,7 +338,8 @@ static double messages_s(const char *stack, const char *layout, double *expected
     return got_s;
 }
 
-/* A message is the whole tensor, a tensor rank's part, or a part that is gathered on arrival. */
+/* A message is the whole tensor, a tensor rank's share of it, or a share that is gathered on
+ * arrival. */
 START_TEST(an_end_stage_sends_one_message_per_microbatch)
 {
     double expected_s;
@@ -358,7 +357,8 @@ START_TEST(an_end_stage_sends_one_message_per_microbatch)
 END_TEST
 
 /* The 8 data groups of a node share its NIC of 50 GB/s. The 1.3156e9 gradients of 4 bytes leave the
- * node twice, except for the 1/8 that it keeps: 2 x 7/8 x 4 x 1.3156e9 / 50e9 = 0.184 s. */
+ * node twice, except for the 1/8 that stays in the node: 2 x 7/8 x 4 x 1.3156e9 / 50e9 = 0.184 s.
+ */
 START_TEST(gradients_of_a_node_share_its_nic)
 {
     struct evaluator *evaluator;
@@ -383,8 +383,9 @@ static const struct {
     { "megatron-core", PIPELINE_BUCKETS_FIRST, 0.2, 1 },
 };
 
-/* On every stage of a pipeline PyTorch's buckets, except the last one, are reduced while the last
- * backward runs, and hidden for at most its duration; Megatron's chunks are reduced as a whole. */
+/* In a pipeline, PyTorch's gradient buckets (except the last one) are reduced on every stage while
+ * the last backward runs, so at most its duration is hidden. Megatron reduces the gradients of a
+ * chunk as a whole. */
 START_TEST(buckets_of_a_pipeline_are_reduced_during_the_last_backward)
 {
     struct evaluator *evaluator;
@@ -407,7 +408,7 @@ START_TEST(buckets_of_a_pipeline_are_reduced_during_the_last_backward)
 }
 END_TEST
 
-/* The first and last stage sum the gradients of a tied table of 50304 rows (50257, padded to a
+/* The first and last stage sum the gradients of a tied embedding of 50304 rows (50257, padded to a
  * multiple of 128) of 2048 values. */
 START_TEST(the_first_and_last_stage_reduce_a_tied_table)
 {
@@ -422,7 +423,7 @@ START_TEST(the_first_and_last_stage_reduce_a_tied_table)
     struct prediction middle = predict_layout("pp4 stages=1,21,1,1", &evaluator);
     ck_assert_double_eq(middle.time.data_comm_s, 0);
     evaluator_free(evaluator);
-    /* untied tables are not summed, unless the last stage has an embedding too; frozen tables are
+    /* untied embeddings are not summed, unless the last stage has an embedding too; frozen ones are
      * never summed */
     setting.model.tied = false;
     ck_assert_double_eq(predict_layout("pp4 stages=1,1,1,21", &evaluator).time.data_comm_s, 0);

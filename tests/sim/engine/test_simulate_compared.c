@@ -130,8 +130,9 @@ END_TEST
 
 /* Compares full recompute with none. There are three exceptions. If a chunk is a single layer, full
  * recompute may need one checkpoint more. Stacks that free gradients may have their peak at the end
- * of the backward, when all gradients exist; there the recomputed values of one layer count. Plans
- * that offload activations copy fewer bytes with recompute, so they may take less time. */
+ * of the backward, when all gradients exist; at that time the recomputed values of one layer still
+ * exist. Plans that offload activations copy fewer bytes with recompute, so they may take less
+ * time. */
 static void check_recompute(void)
 {
     struct evaluator *evaluator = evaluator_new(&setting.system, &setting.model);
@@ -246,9 +247,8 @@ static void check_trade(struct outcome less, struct outcome more, const char *la
                   less.peak_bytes, more.peak_bytes);
 }
 
-/* Prefetched layers, weights that are kept and gradients that wait need more memory and never more
- * time.
- */
+/* Stacks that prefetch layers, keep weights or delay the reduction of gradients need more memory
+ * and never more time. */
 static void check_policies(void)
 {
     for (int i = 0; i < setting.num_plans; i++) {
@@ -306,10 +306,10 @@ START_TEST(offload_needs_no_more_memory_and_no_less_time)
 }
 END_TEST
 
-/* Twice the GPUs and batch: the microbatches per rank are unchanged, and the group is larger. The
- * step from one node to two is left out, as NICs may be faster than the links inside a node. If
- * replicas drift apart, steps that wait for the host were found to be up to 0.02 % shorter, which
- * is allowed. */
+/* Doubles the GPUs and the batch: the microbatches per rank are unchanged, and the data group is
+ * larger. The change from one node to two is left out, as NICs may be faster than the links inside
+ * a node. If replicas drift apart, steps that wait for the host were found to be up to 0.02 %
+ * shorter, so this is allowed. */
 static void check_more_data_ranks(void)
 {
     struct system larger_system = setting.system;

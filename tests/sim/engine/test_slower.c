@@ -21,8 +21,8 @@ static const struct {
       1.0527 }, /* on a host the cores also move messages */
 };
 
-/* Adds tables as on a host: measured times of products and norms take precedence over the
- * formulas. */
+/* Adds tables of measured kernel times, as a host's profile has them: the measured times of
+ * products and norms take precedence over the formulas. */
 static void add_tables(struct profile *profile)
 {
     static const char text[] = "[{\"op\": \"gemm\", \"points\": [[64, 64, 64, 1, \"10 us\"], [256, "

@@ -47,7 +47,7 @@ static void check_near(double got_s, double expected_s)
  */
 
 /* Host time of launching the update of each tensor. A block of GPT-3 has twelve tensors: weight and
- * bias of four products and of two norms. The first stage also holds the tables of tokens and
+ * bias of four products and of two norms. The first stage also holds the embeddings of tokens and
  * positions. The last stage holds the two tensors of the final norm and, if there are several
  * stages, its copy of the token table. */
 static double walk_s(int stage)
@@ -93,7 +93,7 @@ START_TEST(weights_are_copied_back_during_the_update)
 }
 END_TEST
 
-/* The exposed time of the copies of gradients in ten buckets: the part that reductions and backward
+/* The exposed time of copying gradients in ten buckets, i.e. the time that reductions and backward
  * do not hide. */
 static double ten_copies_s(double down_s, double window_s, double reduction_s)
 {
@@ -103,8 +103,8 @@ static double ten_copies_s(double down_s, double window_s, double reduction_s)
 
 /* Without a bucket size all gradients of a chunk are one bucket, whose copy starts after the
  * backward and is not hidden. With ten buckets each bucket is copied after its reduction, while the
- * backward goes on. The exposed time is that of the last copy, or the time by which all copies
- * outlast backward and reductions, if that is more. */
+ * backward goes on. The exposed time is the time of the last copy, or, if longer, the time by which
+ * all copies outlast backward and reductions. */
 START_TEST(gradients_are_copied_to_the_host_during_backward_and_reductions)
 {
     static const double link_speeds[] = { 4, 0.5, 4 }, wire_speeds[] = { 1, 1, 0.02 };
@@ -184,7 +184,8 @@ START_TEST(device_work_for_messages_is_fully_exposed)
 }
 END_TEST
 
-/* Averages that overlap all passes cost the exposed network time and all work of the device. */
+/* An average that overlaps all passes adds the exposed network time and all work of the device to a
+ * step. */
 START_TEST(an_overlapped_average_still_exposes_its_device_work)
 {
     load("tp2 mb1 exchange=gossip:one-peer:combine=beside");
@@ -236,10 +237,10 @@ static double piece_s(int piece)
 }
 
 /* On fast links a layer's reduction ends before the next layer's gradients are ready. Two
- * reductions are then exposed: that of the first layer, less the embedding's short backward, and
- * that of the embedding. On slow links reductions follow each other without a gap from the last
- * layer's gradients on. The head has only the gradients of a norm, as its matrix is the
- * embedding's. */
+ * reductions are then exposed: that of the first layer, minus the embedding's short backward, and
+ * that of the embedding. On slow links the reductions run one after another, from the last layer's
+ * gradients on, without idle time. The head has only the gradients of a norm, as it shares the
+ * embedding's matrix. */
 START_TEST(the_executor_reduces_layers_during_the_last_backward)
 {
     double fast_s = executor_reduce_s("mb4", 8);

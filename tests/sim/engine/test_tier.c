@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Sentences about a GPU that was measured, or not, and a stack that was fitted, or not. */
+/* Sentences for a GPU with or without measured runs, and a stack with or without fitted runs. */
 static const struct {
     const char *model;
     bool is_measured;
@@ -38,7 +38,8 @@ START_TEST(a_sentence_says_what_was_measured)
 }
 END_TEST
 
-/* On a calibrated machine the executor has no error of its source left. */
+/* The executor's error on a calibrated machine contains no error between sources of measurements.
+ */
 START_TEST(a_calibrated_machine_has_been_seen)
 {
     struct system system;

@@ -65,8 +65,7 @@ START_TEST(one_rank_has_no_transient)
 }
 END_TEST
 
-/* Three ranks in a ring average exactly, so beta is 0. Two ranks that are peers of each other do
- * too. */
+/* Gossip over three ranks in a ring, or between two ranks, averages exactly, so beta is 0. */
 START_TEST(a_graph_that_averages_exactly_has_no_transient)
 {
     ck_assert_double_eq_tol(transient(&apart, "gossip:ring", 3), 0, 1e-9);
@@ -77,10 +76,10 @@ END_TEST
 
 /* --- orders ------------------------------------------------------------------------------- */
 
-/* A transient is the number of steps after which an exchange converges as fast as all-reduce. Chen
- * et al. 2021, abstract and table 2: if ranks' data differ, transients are proportional to beta^4
- * n^3 / (1-beta)^4 for gossip on n ranks with second singular value beta, and to n^3 H^4 for Local
- * SGD with period H. If data do not differ, the powers 4 become 2. */
+/* A transient is the number of steps after which an exchange converges as fast as all-reduce. By
+ * Chen et al. 2021, abstract and table 2, if ranks have different data, transients are proportional
+ * to beta^4 n^3 / (1-beta)^4 for gossip on n ranks with second singular value beta, and to n^3 H^4
+ * for Local SGD with period H. If data do not differ, the powers 4 become 2. */
 START_TEST(transients_equal_the_theorems)
 {
     double beta = mixing_second_singular(MIXING_RING, 16), n3 = pow(16, 3);
@@ -112,8 +111,8 @@ START_TEST(local_sgd_scales_as_n_cubed_and_as_h_to_its_power)
 }
 END_TEST
 
-/* 1 - beta of large rings is 4 pi^2 / (3 n^2), so n^3 becomes n^7 for shuffled data and n^11 for
- * other data; of exponential graphs, 2 / (1 + log2 n), it stays near n^3. */
+/* For large rings 1 - beta is 4 pi^2 / (3 n^2), so n^3 becomes n^7 for shuffled data and n^11 for
+ * other data. For exponential graphs it is 2 / (1 + log2 n), so the transient stays near n^3. */
 START_TEST(gossip_transients_scale_with_the_graphs_spectral_gap)
 {
     double powers[] = { 7, 11 };
@@ -170,8 +169,8 @@ START_TEST(denser_graphs_and_fewer_ranks_have_shorter_transients)
 }
 END_TEST
 
-/* The disagreement of data that is half shuffled is the mean of those of shuffled and of unshuffled
- * data. */
+/* If half of the data is shuffled, the disagreement of ranks is the mean of their disagreements
+ * with shuffled and with unshuffled data. */
 START_TEST(heterogeneity_interpolates_between_the_two_orders)
 {
     const struct convergence half = { 1, 1, 0.5 };
@@ -184,8 +183,9 @@ END_TEST
 
 /* --- compression -------------------------------------------------------------------------- */
 
-/* A compressor leaves at most the share 1 - delta of the squared norm. With delta = 0.1 on 4 ranks
- * the transient is 4^3 x 0.81 / 1e-4. Two rounds leave 0.81, so their delta is 0.19. */
+/* A compressor leaves at most the share 1 - delta of the squared norm uncompressed. With delta =
+ * 0.1 on 4 ranks the transient is 4^3 x 0.81 / 1e-4. After two rounds 0.81 are left, so their delta
+ * is 0.19. */
 START_TEST(unbiased_compression_adds_noise_and_error_feedback_a_transient)
 {
     ck_assert_double_eq_tol(transient(&shuffled, "topk:0.1", 4), 64 * 0.81 / 1e-4, 1e-3);
@@ -197,8 +197,8 @@ START_TEST(unbiased_compression_adds_noise_and_error_feedback_a_transient)
 }
 END_TEST
 
-/* For small delta the transients of top-k, Neolithic and EF21 are proportional to n^3 / delta^4, n
- * / delta^2 and n / delta^3. */
+/* For small delta the transients are proportional to n^3 / delta^4 for top-k, n / delta^2 for
+ * Neolithic and n / delta^3 for EF21. */
 START_TEST(compression_transients_scale_as_published)
 {
     double topk = transient(&shuffled, "topk:0.001", 8);
@@ -254,9 +254,8 @@ static struct steps_outlook outlook(const struct convergence *convergence, const
 /* Whether the number of steps comes from a published run (STEPS_PUBLISHED), or only from the bound
  * of the theory (STEPS_BOUND). The published ImageNet run on 256 GPUs has exactly as many steps as
  * the transient of one-peer graphs over its 32 nodes; a run with one step less is too short. No run
- * is known for a ring of 256 ranks, or for EF21. For low-rank compression, rank 7 of a matrix with
- * 1000 columns is a larger share than the published rank 4 of 650 columns; rank 6 is a smaller one.
- */
+ * is known for a ring of 256 ranks, or for EF21. For low-rank compression, the published run has
+ * rank 4 for 650 columns; of 1000 columns rank 7 is a larger share, and rank 6 a smaller one. */
 static const struct {
     const char *text;
     int num_ranks;
@@ -306,8 +305,8 @@ START_TEST(step_counts_come_from_published_runs_if_these_cover_the_case)
 }
 END_TEST
 
-/* A scale that was fitted on own runs gives the length of a transient; the published scale gives
- * only an upper bound. */
+/* A scale that was fitted on the user's own runs gives the length of a transient; the published
+ * scale gives only an upper bound. */
 START_TEST(step_counts_come_from_own_runs_first)
 {
     struct convergence own = convergence_published;

@@ -190,8 +190,8 @@ START_TEST(gossip_bytes_per_rank_do_not_depend_on_the_number_of_ranks)
 }
 END_TEST
 
-/* Bytes of gossip on 8 ranks in groups of 4, for tensors of S bytes: two all-reduces of 6 S, 8
- * messages of S/4, and two gathers of 3 S. */
+/* On 8 ranks in groups of 4, gossip of tensors of S bytes sends two all-reduces of 6 S, 8 messages
+ * of S/4, and two all-gathers of 3 S. */
 START_TEST(in_gossip_between_groups_each_member_sends_a_part)
 {
     struct exchange exchange = parsed("gossip:one-peer:group=4");
@@ -217,8 +217,8 @@ START_TEST(averages_happen_in_the_last_step_of_a_period)
 }
 END_TEST
 
-/* The rule of the executor for adaptive periods: the last loss of a period determines the next
- * period. */
+/* Computes the share of averaging steps by the executor's rule for adaptive periods: the last loss
+ * of a period determines the next period. */
 static double averages_of(const struct exchange *exchange, int steps)
 {
     struct exchange now = *exchange;
@@ -262,8 +262,8 @@ START_TEST(gathered_compressed_messages_grow_with_the_ranks)
 }
 END_TEST
 
-/* Robust rules send the bytes of an all-reduce. Rules that weigh ranks also sum 8 n^2 bytes of
- * distances between n ranks. */
+/* Byzantine-robust aggregation sends the bytes of an all-reduce. Rules that weigh ranks also sum 8
+ * n^2 bytes of distances between n ranks. */
 START_TEST(robust_rules_send_the_bytes_of_all_reduce)
 {
     struct exchange_ranks ranks = { 8, 4 };
@@ -277,8 +277,8 @@ START_TEST(robust_rules_send_the_bytes_of_all_reduce)
 }
 END_TEST
 
-/* Robust rules need f < n / 2 hostile ranks of n; Krum needs n > 2 f + 2 (Blanchard et al. 2017,
- * proposition 1). */
+/* Byzantine-robust aggregation needs f < n / 2 hostile ranks of n; Krum needs n > 2 f + 2
+ * (Blanchard et al. 2017, proposition 1). */
 static const struct {
     const char *text;
     int least_ranks; /* fewest ranks that the rule accepts */
@@ -320,8 +320,8 @@ START_TEST(a_robust_rules_error_equals_the_published_table)
 }
 END_TEST
 
-/* For three matrices two factors with 2 x (512 + 256) elements are sent. Vectors, and a matrix that
- * is smaller than its factors, are sent uncompressed. */
+/* For three matrices, two factors with 2 x (512 + 256) elements in all are sent. Vectors, and a
+ * matrix that is smaller than its factors, are sent uncompressed. */
 START_TEST(low_rank_factors_are_summed)
 {
     struct exchange exchange = parsed("powersgd:2");

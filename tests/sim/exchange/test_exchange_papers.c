@@ -1,6 +1,6 @@
-/* Published times of training beyond all-reduce. The network of each paper is one cluster file in
- * calibration/papers, with its source; further constants of a setting are in
- * cli/views/decentralised.c or beside the numbers. */
+/* Published times of training with other gradient exchanges than all-reduce. The network of each
+ * paper is one cluster file in calibration/papers, with its source; further constants of a setting
+ * are in cli/views/decentralised.c or beside the numbers. */
 #include "cli/views/decentralised.h"
 #include "models/workload.h"
 #include "sim/cost/exchange.h"
@@ -62,8 +62,8 @@ static const double resnet50 = 25.5e6;
 
 /* Compares the predicted times of `list decentralised` with published ones. Exchange times per
  * batch and Chen's training hours agree within 10 %; three constants of the profile were fitted on
- * eight of these numbers. The eight hours of ImageNet agree within 7 %. Ying's accuracies are not
- * predicted, only shown: 76.32, 76.47, 76.46, 76.25 % and 76.34, 76.52, 76.47, 76.27 %. */
+ * eight of these numbers. The eight hours of ImageNet agree within 7 %. Ying's accuracies (76.32,
+ * 76.47, 76.46, 76.25 % and 76.34, 76.52, 76.47, 76.27 %) are shown but not predicted. */
 START_TEST(resnet50_and_bert_large_take_the_published_times)
 {
     struct decentralised table;
@@ -79,8 +79,9 @@ START_TEST(resnet50_and_bert_large_take_the_published_times)
 }
 END_TEST
 
-/* By hand BERT-Large has 335,141,888 parameters with its pooler, published as 340 M. ResNet-50
- * has 25.6 M, and training on one image takes three times the 8.2 GFLOPs of its forward. */
+/* Counted by hand, BERT-Large has 335,141,888 parameters with its pooler; 340 M are published.
+ * ResNet-50 has 25.6 M, and training on one image takes three times the 8.2 GFLOPs of its forward.
+ */
 START_TEST(workloads_have_their_published_sizes)
 {
     const struct workload *bert = workload_find("bert-large");

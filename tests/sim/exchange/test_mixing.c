@@ -1,5 +1,5 @@
 /* Properties of the mixing matrices of gossip graphs, with numbers of Ying et al. 2021 and Chen et
- * al. 2021. The spectral gap is 1 - beta, with the second singular value beta. */
+ * al. 2021. The spectral gap is 1 - beta, where beta is the second singular value. */
 #include "sim/exchange/mixing.h"
 #include "tests/testing.h"
 
@@ -43,9 +43,9 @@ static struct matrix transposed(const struct matrix *a)
     return t;
 }
 
-/* Computes the second singular value in another way: the spectral norm of V = W - 11'/n by repeated
- * squaring of V'V. The trace of (V'V)^(2^k) is the sum of the singular values to the power
- * 2^(k+1). */
+/* Computes the second singular value in another way: it is the spectral norm of V = W - 11'/n,
+ * found by repeated squaring of V'V. The trace of (V'V)^(2^k) is the sum of the singular values to
+ * the power 2^(k+1). */
 static double second_singular(struct matrix w)
 {
     for (int i = 0; i < w.n; i++)

@@ -8,8 +8,8 @@
 
 enum { MAX_STAGES = 8, MAX_VPP = 4 };
 
-/* Calls `claim` for every generator and shape of 1 to 8 stages, 1 to 4 chunks and pp to 5 pp
- * microbatches that it accepts. */
+/* Calls `claim` for every generator, with every shape of 1 to 8 stages (pp), 1 to 4 chunks and pp
+ * to 5 pp microbatches that the generator accepts. */
 static int each_shape(void (*claim)(const struct generator *, const struct schedule_shape *))
 {
     int claimed = 0;
@@ -109,8 +109,8 @@ START_TEST(the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks)
 }
 END_TEST
 
-/* Two numbers of bytes for one microbatch: all that a stage keeps, and the operands of its weight
- * gradients. */
+/* Returns two numbers of bytes for one microbatch: all activations that a stage keeps, and the
+ * operands of its weight gradients. */
 static void weigh_stage(int stage, int layers, double *whole_bytes, double *waiting_bytes)
 {
     const struct pieces *pieces = &planned.pieces;
@@ -127,9 +127,8 @@ static void weigh_stage(int stage, int layers, double *whole_bytes, double *wait
 }
 
 /* If the operands of weight gradients need more memory than the saved activations, a stage whose
- * list ends early may hold one such microbatch more. The last stage is such a case, as the head's
- * output gradient is as large as the logits.
- */
+ * instruction list ends early may hold the operands of one more microbatch. The last stage is such
+ * a case, as the head's output gradient is as large as the logits. */
 static void check_split_activations(const struct generator *generator,
                                     const struct schedule_shape *shape)
 {
@@ -150,8 +149,8 @@ static void check_split_activations(const struct generator *generator,
     arena_release(&arena);
 }
 
-/* Two numbers of bytes for one microbatch of each of a stage's chunks: all that the chunk keeps,
- * and the operands of its weight gradients. */
+/* Returns two numbers of bytes for one microbatch of each chunk of a stage: all activations that
+ * the chunk keeps, and the operands of its weight gradients. */
 static void weigh_chunks(int stage, double *whole_bytes, double *waiting_bytes)
 {
     struct placement placement = plan_placement(&planned.plan);
@@ -194,12 +193,12 @@ static double most_held_bytes(const struct generator *generator, const struct sc
     return most_bytes;
 }
 
-/* Compares the closed forms with a walk over the list. Embedding and head have separate weights. In
- * a V schedule a weight gradient follows its input gradient at once, and one microbatch waits for
- * it if its operands need more memory than was saved. If a schedule mixes pairs with split
- * backwards, the walk itself is the prediction. When an interleaved first stage first reaches its
- * peak, its first chunk may hold one microbatch less than later; if groups have pp microbatches,
- * the closed form does not count the embedding of this microbatch. */
+/* Compares the closed forms with a walk over the instruction list. Embedding and head have separate
+ * weights. In a V schedule a weight gradient follows its input gradient at once, and one microbatch
+ * waits for its weight gradient if its operands need more memory than was saved. If a schedule
+ * mixes pairs with split backwards, the walk itself is the prediction. When an interleaved first
+ * stage first reaches its peak, its first chunk may hold one microbatch less than later; if groups
+ * have pp microbatches, the closed form does not count the embedding of this microbatch. */
 static void check_activations(const struct generator *generator, const struct schedule_shape *shape)
 {
     struct plan *plan = &planned.plan;

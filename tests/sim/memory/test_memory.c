@@ -22,7 +22,8 @@ START_TEST(a_single_gpu_needs_no_network_buffers)
 }
 END_TEST
 
-/* Megatron-LM's golden values of GB200 exceed those of A100 by 29,360,128 bytes. */
+/* Megatron-LM's golden values of allocated memory on GB200 exceed those on A100 by 29,360,128
+ * bytes. */
 START_TEST(workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -34,7 +35,7 @@ START_TEST(workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere)
 END_TEST
 
 /* On 8 ranks ZeRO 0 to 3 keep 2 + 4 + 12, 2 + 4 + 12/8, 2 + (4 + 12)/8 and (2 + 4 + 12)/8 bytes per
- * parameter: weight, gradient and optimizer state. */
+ * parameter. The terms are weight, gradient and optimizer state. */
 START_TEST(zero_shards_optimizer_then_gradients_then_weights)
 {
     static const char *const layouts[] = { "mb1", "zero1", "zero2", "zero3" };
@@ -149,9 +150,9 @@ END_TEST
 
 /* In the backward of a GPT layer with flash attention, the peak is after the input gradient of the
  * second linear layer. In units of s b h values, gradients take 1 for the residual stream, 1 for
- * the branch and 4 for the new gradient; the gradient that was just read is not yet freed. Unless
- * the product adds to the main gradient, the h x 4h weight gradient is a further tensor. The values
- * of the head are already freed at that time. */
+ * the gradient that was just read and is not yet freed, and 4 for the new gradient. Unless the
+ * product adds to the main gradient, the h x 4h weight gradient is a further tensor. The values of
+ * the head are already freed at that time. */
 START_TEST(a_backward_holds_gradients_until_they_are_read)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -231,8 +232,8 @@ START_TEST(gradients_have_the_type_of_the_stack_or_layout)
 }
 END_TEST
 
-/* The state is 12 / 8 bytes per parameter at the loss of the only microbatch: the shards are the
- * fp32 master weights, and no gradient exists yet. */
+/* At the loss of the only microbatch the state is 12 / 8 bytes per parameter: a rank holds only its
+ * shards of the fp32 master weights and moments, and no gradient exists yet. */
 START_TEST(fsdp_keeps_fp32_masters_and_allocates_gradients_in_the_backward)
 {
     planned_load("dgx-h100", "torchtitan", "gpt3-1.3b", 8);
@@ -250,9 +251,9 @@ START_TEST(fsdp_keeps_fp32_masters_and_allocates_gradients_in_the_backward)
 END_TEST
 
 /* Stage q of 16 has 16 microbatches of 8 chunks, so 128 forward passes, of which at most 30 - 2q +
- * 112 + 1 are in flight at once. At that moment the backward of one chunk has begun; on the first
- * eight stages also that of the next chunk. Memory then holds the fp32 gradients of one chunk in
- * eight (weights take two bytes each) and the activations of the passes in flight. */
+ * 112 + 1 are in flight at once. At that moment the backward of one chunk has begun, and on the
+ * first eight stages also that of the next chunk. Memory then holds the fp32 gradients of these
+ * chunks (weights take two bytes each) and the activations of the passes in flight. */
 START_TEST(gradients_of_chunks_are_allocated_one_after_another)
 {
     planned_load("dgx-h100", "torchtitan", "llama3-405b", 16384);
@@ -286,8 +287,8 @@ START_TEST(the_layout_of_llama_3_fits_the_software_that_ran_it)
 END_TEST
 
 /* In this plan few activations are kept, so the peak is at the end of the step's last backward.
- * Then two of the eight chunks hold whole gradients, and the others a rank's shard. Without overlap
- * of the reduction, all chunks hold whole gradients. */
+ * Then two of the eight chunks hold whole gradients, and the others hold a rank's shard. Without
+ * overlap of the reduction, all chunks hold whole gradients. */
 START_TEST(reduced_gradients_of_a_chunk_are_freed)
 {
     planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);

@@ -37,8 +37,8 @@ START_TEST(megatron_7b_is_the_model_of_its_functional_test)
 }
 END_TEST
 
-/* A tensor rank has a quarter of the products of 32 layers, a quarter of two tables of 131584 x
- * 4096, 8192 positions, and the final norm. */
+/* A tensor rank has a quarter of the products of 32 layers, a quarter of two matrices (embedding
+ * and head) of 131584 x 4096, 8192 positions, and the final norm. */
 START_TEST(a_tensor_rank_of_megatron_7b_has_1713299456_parameters)
 {
     load_megatron_7b(8);
@@ -63,7 +63,7 @@ START_TEST(adam_moments_of_megatron_7b_equal_the_measured)
 }
 END_TEST
 
-/* State is 2 + 4 + 12 / 2 bytes per parameter, plus two workspaces of 32 MiB. Measured were
+/* State is 2 + 4 + 12 / 2 bytes per parameter, plus two workspaces of 32 MiB. The measured value is
  * 20,663,519,232 bytes. */
 START_TEST(state_of_megatron_7b_equals_the_measured)
 {
@@ -121,9 +121,9 @@ struct korthikanti {
     double state_gib, activations_gib, selective_gib;
 };
 
-/* Figure 1: 18 bytes for each of 12 L h^2 parameters. Activations take 34/t bytes per value, plus
- * 5as/(ht) if attention's scores are kept. The first stage holds them for L (1 + (p-1)/(pv)) layers
- * and microbatches. */
+/* By figure 1, each of 12 L h^2 parameters takes 18 bytes. Activations take 34/t bytes per element
+ * of the hidden state, plus 5as/(ht) if attention's scores are kept. The first stage holds them for
+ * L (1 + (p-1)/(pv)) layers and microbatches. */
 #define WITHOUT "dtype=fp16 "
 #define WITH    "sp recompute=selective dtype=fp16 "
 static const struct korthikanti korthikanti[] = {
@@ -137,8 +137,8 @@ static const struct korthikanti korthikanti[] = {
 };
 enum { NUM_KORTHIKANTI = LENGTH(korthikanti) };
 
-/* Our number includes biases and norms, 13 h in addition to 12 h^2 parameters per layer, and the
- * copies of them that tensor ranks hold. */
+/* Our number also includes biases and norms (13 h per layer, in addition to 12 h^2), which every
+ * tensor rank holds in part as copies. */
 START_TEST(state_of_the_layers_agrees_with_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];
@@ -177,8 +177,8 @@ static const struct figure_7 figure_7[] = {
 };
 enum { NUM_FIGURE_7 = LENGTH(figure_7) };
 
-/* Returns the memory of a layer on 8 tensor ranks, as a fraction of its memory without the three
- * techniques. */
+/* Computes the memory of a layer on 8 tensor ranks, as a fraction of its memory with tensor
+ * parallelism alone. */
 START_TEST(saved_activations_agree_with_korthikanti_figure_7)
 {
     const struct figure_7 *row = &figure_7[_i];

@@ -24,18 +24,18 @@ START_TEST(a_single_gpu_needs_no_buffers)
 }
 END_TEST
 
-/* Buffers of NCCL on two ranks. The communicators of the world and of the data group each have 24
- * channels, with a ring connection and a message connection of 12 MiB each. The root communicator
- * has one such channel. */
+/* The test counts NCCL's buffers on two ranks. The communicators of the world and of the data group
+ * each have 24 channels, with a ring connection and a message connection of 12 MiB each. The root
+ * communicator has one such channel. */
 START_TEST(two_ranks_have_a_ring_and_a_message_connection_per_channel)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "dp2", 2), 2 * (24 * 2 * 12) + 2 * 12);
 }
 END_TEST
 
-/* On eight channels a rank has connections with the previous and the next rank, and NVLS has 2 x 8
- * channels x 8 members x 1 MiB. The groups are the world, the tensor group and the model-parallel
- * group. */
+/* On eight channels a rank has connections with the previous and the next rank, and NVLS allocates
+ * 2 x 8 channels x 8 members x 1 MiB. The groups are the world, the tensor group and the
+ * model-parallel group. */
 START_TEST(nvls_has_buffers_for_every_member)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "tp8", 8), 3 * (24 * 2 * 12 + 2 * 8 * 8) + 2 * 12);
@@ -89,7 +89,7 @@ static int most_groups(const struct plan *plan)
     return most;
 }
 
-/* In one node without a switch that sums, every communicator has two connections per channel. */
+/* In a node without a switch that reduces, every communicator has two connections per channel. */
 START_TEST(every_communicator_of_the_executor_is_counted)
 {
     static const char *const layouts[] = {

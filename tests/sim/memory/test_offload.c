@@ -36,8 +36,8 @@ START_TEST(an_offloaded_update_takes_copies_and_host_memory_traffic)
 }
 END_TEST
 
-/* Simulates the layers one by one. There are two buffers, so a layer needs the buffer that the copy
- * of the layer two before frees. */
+/* Simulates the layers one by one. There are two buffers, so a layer waits until the copy of the
+ * layer two before it has freed its buffer. */
 static double replay_s(int layers, double layer_s, double copy_s)
 {
     double layer_end_s = 0, copied_s = 0, copied_before_s = 0;
@@ -98,7 +98,8 @@ START_TEST(only_kept_bytes_are_copied_and_two_layers_stay_on_the_gpu)
 END_TEST
 
 /* On stage 0 of four, four microbatches are in flight: without offload each keeps the layers of a
- * stage, with offload two layers stay for the copies out and two for those back in. */
+ * stage, with offload the GPU holds two layers for the copies to the host, and two for the copies
+ * back. */
 static const struct {
     const char *words;
     int in_flight, buffers;

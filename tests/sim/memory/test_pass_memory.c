@@ -147,7 +147,7 @@ static const struct {
 };
 enum { NUM_RUNS = LENGTH(runs) };
 
-/* A fused op's values are kept by the op before, and fewer gradients are made. */
+/* A fused op's values are kept by the op before, and fewer gradients are computed. */
 START_TEST(the_peak_of_a_fused_pass_agrees_with_the_arena)
 {
     if (is_spared(_i, 2))
@@ -161,8 +161,8 @@ START_TEST(the_peak_of_a_fused_pass_agrees_with_the_arena)
 }
 END_TEST
 
-/* The vocabulary is so large that logits fill most of the memory, computed at once or in two row
- * blocks. */
+/* The vocabulary is so large that logits fill most of the memory. They are computed at once or in
+ * two row blocks. */
 START_TEST(memory_of_logits_in_row_blocks_is_as_predicted)
 {
     if (is_spared(_i, 2))

@@ -8,7 +8,7 @@ static void shard(struct rank_share share, const struct model *model, struct lay
     dims->ffn /= share.degree[AXIS_FEATURE];
 }
 
-/* Adds a sum over the ranks after each activation, of its rows. */
+/* After each activation, adds an all-reduce of its rows over the feature ranks. */
 static bool lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
     (void)same_as;

@@ -90,7 +90,8 @@ START_TEST(the_new_axis_ranks_are_counted_and_its_rules_checked)
 }
 END_TEST
 
-/* With tp2 xp2 dp2 (xp: the new axis) tensor ranks are neighbours, then feature ranks. */
+/* With tp2 xp2 dp2 (xp is the new axis), tensor ranks are neighbours, and feature ranks are two
+ * apart. */
 START_TEST(the_new_axis_ranks_are_grouped)
 {
     struct plan plan = plan_of("tp2 pp1 dp2 xp2 mb1", &arena);
@@ -140,7 +141,8 @@ START_TEST(the_new_axis_group_runs_its_collectives)
 }
 END_TEST
 
-/* Selective recompute runs the scores, the softmax and their product once more, and no other op. */
+/* Selective recompute repeats the scores, the softmax and the product with the values, and no other
+ * op. */
 START_TEST(totals_by_kind_include_recomputed_ops)
 {
     static const char *const layouts[] = { "dp8 mb1 attn=unfused",
@@ -160,7 +162,7 @@ START_TEST(totals_by_kind_include_recomputed_ops)
 }
 END_TEST
 
-/* 1, 2, 4 and 8 context ranks, if they divide the GPUs. */
+/* The degrees to try are 1, 2, 4 and 8 context ranks, if they divide the GPUs. */
 START_TEST(degrees_to_try_divide_the_gpus)
 {
     struct plan base = plan_default();
@@ -175,7 +177,7 @@ START_TEST(degrees_to_try_divide_the_gpus)
         }
         ck_assert(expected == 16 || gpus % expected != 0);
         for (int axis = 0; axis < num_axes;
-             axis++) /* the degrees of other axes must divide the GPUs too */
+             axis++) /* degrees of other axes must divide the GPUs too */
             for (int degree = 0; axes[axis]->next_degree && !axes[axis]->is_folded &&
                                  (degree = axes[axis]->next_degree(&of, degree)) > 0;)
                 ck_assert_int_eq(gpus % degree, 0);

@@ -38,7 +38,8 @@ static bool is_same_op(const struct op *a, const struct op *b)
            memcmp(&a->out, &b->out, sizeof a->out) == 0;
 }
 
-/* The ops are the same, each waits for an earlier op, and none reads a value before it is made. */
+/* Checks that the ops are the same, that each waits for an earlier op, and that none reads a value
+ * before it is computed. */
 static void check_order(const struct ops *plain, const struct ops *beside)
 {
     ck_assert_int_eq(plain->count, beside->count);

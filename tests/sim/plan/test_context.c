@@ -41,12 +41,13 @@ static double sum_of(struct ops ops, double (*value)(const struct op *op))
 /* --- volumes, by hand ---------------------------------------------------------------------------
  */
 
-/* LLaMA-3 8B has 8192 tokens on 4 context ranks in bf16. A rank has 2048 rows, of 2 x 8 heads of
- * keys and values and of 32 heads of queries or outputs, with 128 channels each. */
+/* LLaMA-3 8B has 8192 tokens on 4 context ranks in bf16. A rank has 2048 tokens, each with 8 heads
+ * of keys, 8 of values and 32 of queries or outputs, of 128 channels each. */
 static const double key_bytes = 2.0 * 2048 * 2 * 8 * 128;
 static const double query_bytes = 2.0 * 2048 * 32 * 128;
 
-/* The exchanges of one kind in an op list: their number and their total bytes. */
+/* The exchanges of one kind in an op list (the sequence of ops of a layer): their number and their
+ * total bytes. */
 static const struct {
     const char *method;
     enum op_kind kind;

@@ -1,9 +1,11 @@
-/* Compares what is said about random layouts, most of which break a rule or cannot be read, with
- * tests/golden/drawn_layouts.txt, one line each.
+/* Checks random layouts, most of which break a rule or cannot be read. Their canonical texts and
+ * error messages are compared with tests/golden/drawn_layouts.txt, which has one line per layout.
+ *
  *
  * SIMSEARCH_GOLDEN=write make T=drawn_layouts test
  *
- * writes them anew: read the difference, and commit it with the reason. */
+ *
+ * rewrites the file: read the difference, and commit it with the reason. */
 #include "base/text.h"
 #include "exec/supported.h"
 #include "sim/engine/simulate.h"
@@ -216,7 +218,7 @@ static bool can_follow(const char *layout, const char *word)
     return plan_parse(both, &question.arena, &plan, &err);
 }
 
-/* Most words can be read, and most layouts have a microbatch. */
+/* Draws mostly words that can be read, and mostly layouts with a microbatch. */
 static const char *draw_layout(void)
 {
     char layout[512] = "";
@@ -235,7 +237,7 @@ static const char *draw_layout(void)
     return arena_text(&question.arena, layout);
 }
 
-/* What an executor says to a valid plan. */
+/* Adds the executor's reasons to refuse a valid plan. */
 static void add_executor(const struct plan *plan)
 {
     struct err err = { 0 };

@@ -64,7 +64,7 @@ static void check_equal(const struct plan *plan, const char *what, int index,
                   index, got->layers, expected->layers);
 }
 
-/* Returns how many chunks and stages hold the same as the one before. */
+/* Returns how many chunks and stages hold the same layers as the one before. */
 static int check_plan(const struct plan *plan)
 {
     const struct model *model = &question.model;

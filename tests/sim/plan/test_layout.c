@@ -38,7 +38,7 @@ static struct plan plan_of(int world, int order)
     plan.cp = worlds[world][1];
     plan.dp = worlds[world][2];
     plan.pp = worlds[world][3];
-    plan.ep = plan.dp; /* this member must not change the result */
+    plan.ep = plan.dp; /* the degree of experts, which must not change the result */
     set_order(&plan, order);
     return plan;
 }
@@ -140,8 +140,8 @@ START_TEST(shard_groups_are_neighbouring_ranks_and_replicas_are_apart)
 }
 END_TEST
 
-/* Experts are placed on the same ranks by a separate grid, whose tp, ep and dp are in `experts`.
- * The groups are those of Megatron-Core's parallel_state.py for the order tp-cp-ep-dp-pp. */
+/* Experts are placed on the same ranks by a separate grid; `experts` has its tp, ep and dp. The
+ * groups are those of Megatron-Core's parallel_state.py for the order tp-cp-ep-dp-pp. */
 static const struct {
     int tp, cp, dp, pp, etp, ep;
     struct {

@@ -123,8 +123,8 @@ START_TEST(a_layer_has_the_collectives_of_its_paper)
 }
 END_TEST
 
-/* A collective carries 2 s b h bytes in bf16: the whole residual stream, before it is scattered or
- * after it is gathered. */
+/* A collective carries 2 s b h bytes in bf16: the whole residual stream, i.e. the tensor before a
+ * reduce-scatter or after an all-gather. */
 START_TEST(a_collective_of_a_layer_carries_all_tokens)
 {
     struct local_ops ops = layer_of("gpt3-175b", "tp8 sp mb2", false);
@@ -217,8 +217,8 @@ static bool is_read(const struct local_ops *ops, int value)
     return read;
 }
 
-/* Rows of experts are exchanged over expert ranks and then over tensor ranks, and back. Every value
- * that a collective makes must be read. */
+/* Rows of experts are exchanged over expert ranks and then over tensor ranks, and back. The result
+ * of every collective must be read. */
 START_TEST(every_collectives_result_is_read)
 {
     static const char *const layouts_of_experts[] = { "tp4 sp", "ep4", "tp2 sp ep2 etp2",
@@ -230,7 +230,7 @@ START_TEST(every_collectives_result_is_read)
             for (int i = 0; i < lists[list].count; i++) {
                 const struct op *op = &lists[list].at[i];
                 for (int j = 0; op_is_collective(op->kind) && j < op->out.count; j++)
-                    ck_assert_msg(is_read(&ops, op->out.at[j]), "%s: %s makes what nobody reads",
+                    ck_assert_msg(is_read(&ops, op->out.at[j]), "%s: no op reads the result of %s",
                                   layouts_of_experts[l], op->name);
             }
     }

@@ -20,9 +20,9 @@ static void release(void)
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-/* Megatron-LM's functional test gpt3_7b_tp4_pp1: untied, grouped keys, 131073 tokens padded to
- * 131584. The optimizer's moments, 8 bytes a parameter over two data ranks, were measured to be
- * 6,854,303,744 bytes. */
+/* Megatron-LM's functional test gpt3_7b_tp4_pp1: the model has untied embeddings, grouped-query
+ * attention, and 131073 tokens, padded to 131584. The optimizer's moments, 8 bytes per parameter
+ * over two data ranks, were measured: 6,854,303,744 bytes. */
 static struct model megatron_7b(void)
 {
     return (struct model){ .layers = 32,
@@ -75,8 +75,8 @@ static double copies(const struct model *model, int tp)
     return (tp - 1) * (norms + head_norms + biases) + heads * of_one_head;
 }
 
-/* Whether tensor ranks divide the model's weights. Experts and latent attention have weights that
- * are whole on all ranks; test_experts tests these. */
+/* Whether tensor ranks divide all of the model's matrices. Experts and latent attention have
+ * weights that every rank holds whole; test_experts tests these. */
 static bool can_split(const struct model *model, int tp)
 {
     if (model->experts > 0 || model->kv_lora > 0)
@@ -138,8 +138,9 @@ START_TEST(a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another)
 }
 END_TEST
 
-/* The gradients of a tied table are summed only if the first and the last chunk are on different
- * stages, so that there are two copies. In a V, and in mirrored schedules, a stage has both. */
+/* The gradients of a tied embedding are summed only if the first and the last chunk are on
+ * different stages, so that there are two copies. In a V, and in mirrored schedules, a stage has
+ * both. */
 START_TEST(a_tied_table_is_summed_only_if_two_stages_hold_it)
 {
     static const struct {

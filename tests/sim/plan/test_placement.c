@@ -124,7 +124,7 @@ END_TEST
 
 /* --- weights of ranks ------------------------------------------------------------------------- */
 
-/* GPT-2 has a tied table, of which a rank with both embedding and head has one copy. */
+/* GPT-2 has a tied embedding, so a rank with both embedding and head has one copy of it. */
 static void place_as_v(void)
 {
     planned_load("dgx-a100-80g", "megatron-core", "gpt2-124m", 2);
@@ -217,7 +217,8 @@ static void swap(struct instr *a, struct instr *b)
     *b = kept;
 }
 
-/* No message orders the two chunks of the last stage, so the lists must. */
+/* No message orders the passes of the two chunks of the last stage, so its instruction list must.
+ */
 START_TEST(the_checker_refuses_a_v_that_turns_too_early)
 {
     struct err err = { 0 };
@@ -247,9 +248,9 @@ END_TEST
 
 /* --- times ------------------------------------------------------------------------------------ */
 
-/* One microbatch through 2 x 3 chunks, forward 1 s and backward 2 s each: 18 s. It crosses boundary
- * 0 (1/4 s) and boundary 1 (1/2 s) twice in the forward and twice in the backward, and never the
- * last boundary. */
+/* One microbatch passes through 2 x 3 chunks, each with a forward of 1 s and a backward of 2 s: 18
+ * s. It crosses boundary 0 (1/4 s) and boundary 1 (1/2 s) twice in the forward and twice in the
+ * backward, and never the last boundary. */
 static const double v_step_s = 18 + 4 * (0.25 + 0.5);
 static const struct boundary v_boundaries[] = { { 0.25, WIRE_NODE },
                                                 { 0.5, WIRE_NETWORK },

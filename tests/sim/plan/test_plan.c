@@ -367,8 +367,9 @@ START_TEST(plans_that_differ_are_not_equal)
 }
 END_TEST
 
-/* Adam's state from ZeRO stage 1 on, gradients from 2 on, parameters from 3 on; over dp x cp ranks,
- * or over groups of N neighbours, context ranks first. */
+/* The number of ranks over which state is sharded: optimizer state from ZeRO stage 1 on, gradients
+ * from 2 on, parameters from 3 on. They are dp x cp ranks, or groups of N neighbours, context ranks
+ * first. */
 static const struct {
     const char *layout;
     int ranks[NUM_STATES]; /* number of ranks over which optimizer, gradients and parameters are

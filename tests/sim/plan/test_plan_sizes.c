@@ -125,20 +125,21 @@ static const struct {
 } recipes[] = {
     /* the weight is its own master, so there are only two moments */
     { "dtype=fp32", 4, 4, 8 },
-    /* 20 bytes: fp32 gradients, the master weight and two moments, besides both in fp16 */
+    /* 20 bytes: the master weight, its gradient and two moments in fp32, and weight and gradient in
+     * fp16 */
     { "dtype=fp16 grad=fp16", 2, 2, 16 },
     { "dtype=fp16", 2, 4, 12 },
     { "dtype=bf16", 2, 4, 12 },
     { "dtype=bf16 grad=bf16", 2, 2, 12 }, /* ZeRO's paper counts these 16 bytes */
     { "dtype=bf16-pure", 2, 2, 4 },
-    /* a precision-aware optimizer keeps 14 bytes */
+    /* with a precision-aware optimizer a parameter takes 14 bytes in all */
     { "dtype=bf16 optimizer=adam-bf16", 2, 4, 8 },
     { "dtype=bf16 optimizer=adam-8bit", 2, 4, 6 + 8.0 / 2048 },
     { "dtype=bf16 optimizer=momentum", 2, 4, 8 },
     { "dtype=bf16 optimizer=sgd", 2, 4, 4 },
     { "dtype=fp32 optimizer=sgd", 4, 4, 0 },
     { "dtype=bf16 optimizer=adafactor", 2, 4, 4 + 8.0 / 4096 },
-    /* Muon keeps as much as Adam for all parameters except the matrices of blocks */
+    /* Muon keeps as much as Adam for the parameters that are not matrices of blocks */
     { "dtype=bf16 optimizer=muon", 2, 4, 12 },
 };
 enum { NUM_RECIPES = LENGTH(recipes) };

@@ -21,8 +21,8 @@ static void share(const double *capacity, int num_resources, const struct flow *
 }
 
 /* A flow (a transfer) uses one or more links ("wires"); flows share the capacity of a link fairly.
- * This test: one flow on a link with enough capacity. System: r1 <= 1, bound of r1 = 0.25 Expected:
- * r1 = 0.25, its bound. */
+ * In this test one flow has a link with enough capacity. System: r1 <= 1, and the bound of r1 is
+ * 0.25. Expected: r1 = 0.25, its bound. */
 START_TEST(a_single_flow_has_the_rate_of_its_bound)
 {
     double capacity[] = { 1 };
@@ -55,8 +55,8 @@ START_TEST(a_flow_with_double_weight_uses_double_capacity)
 }
 END_TEST
 
-/* The bandwidth that a slow flow leaves goes to the other flows. System: r1 + r2 + r3 <= 1, and the
- * bound of r1 is 0.2. Expected: r1 = 0.2, r2 = r3 = 0.4. */
+/* The other flows get the bandwidth that a slow flow does not use. System: r1 + r2 + r3 <= 1, and
+ * the bound of r1 is 0.2. Expected: r1 = 0.2, r2 = r3 = 0.4. */
 START_TEST(the_capacity_that_a_bounded_flow_leaves_goes_to_the_others)
 {
     double capacity[] = { 1 };

@@ -17,8 +17,8 @@ static void release(void)
     err = (struct err){ 0 };
 }
 
-/* The layers of each chunk, as the layout word stages= lists them; then the number of modules for
- * later tokens and their chunk. */
+/* The layers of each chunk, in the form of the layout word stages=; then the number of modules for
+ * later tokens, and their chunk. */
 static const struct {
     const char *letters;
     const char *layers;

@@ -33,8 +33,8 @@ static int chunks(const struct order *order)
     return order->shape.num_stages * order->shape.chunks_per_stage;
 }
 
-/* Converts the slot of an order to an op (a pass of a chunk and microbatch). The slot does not have
- * the chunk of the forward of a pair. */
+/* Converts the slot of an order to an op (a pass of a chunk and microbatch). For a pair of passes,
+ * the slot does not name the chunk of the forward. */
 struct seen {
     enum chunk_pass pass;
     int chunk;
@@ -52,7 +52,7 @@ static struct seen seen_at(const struct order *order, int op)
 
 static void check_complete(const struct generator *generator, const struct order *order)
 {
-    /* check_list checks this */
+    /* for pairs, check_list checks this */
     if (generator->pairs)
         return;
     int times[CHUNK_PASSES * 8 * 4] = { 0 };
@@ -149,8 +149,9 @@ START_TEST(the_sorted_ops_of_a_stage_equal_its_generators_list)
 }
 END_TEST
 
-/* at[pass] counts the ops of a stage. After warmup[s] forwards, forwards and backwards alternate.
- * After put_off[s] backwards, backwards and weight-gradient passes alternate. */
+/* Checks the alternation of passes; at[pass] counts the ops of a stage. After warmup[s] forwards,
+ * forwards and backwards alternate. After put_off[s] backwards, backwards and weight-gradient
+ * passes alternate. */
 static void check_rounds(const struct generator *generator, const struct order *order)
 {
     int done[CHUNK_PASSES][8] = { 0 };

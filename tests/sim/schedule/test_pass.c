@@ -53,7 +53,8 @@ START_TEST(gradients_are_reduced_during_the_next_pieces_backward_after_its_gathe
 }
 END_TEST
 
-/* The list has two pieces, and the backward recomputes the input of the second. */
+/* Three layers share one checkpoint every 3 layers, so the backward first recomputes the forward
+ * from the first layer on. */
 START_TEST(recomputed_layers_are_gathered_again)
 {
     struct pass_chunk chunk = {
@@ -65,8 +66,8 @@ START_TEST(recomputed_layers_are_gathered_again)
 }
 END_TEST
 
-/* The units: the embedding has 0 (positions) and 1 (table), the layer 2, and the head 4 (norm) and
- * the embedding's table. */
+/* The embedding has the units 0 (positions) and 1 (token embedding), the layer has unit 2, and the
+ * head has unit 4 (norm) and the token embedding. */
 START_TEST(a_tied_table_is_reduced_once_and_not_gathered_for_its_gradient)
 {
     struct pass_chunk chunk = { .layers = 1,
@@ -99,7 +100,7 @@ START_TEST(whole_gradients_are_reduced_once_after_their_last_addition)
                                 .reduces_whole = true };
     check_steps(&chunk, INSTR_BACKWARD,
                 "backward 2, reduce 4, backward 1, reduce 2, backward 0, reduce 0, reduce 1");
-    chunk.is_tied = false; /* the head has its own table, unit 5 */
+    chunk.is_tied = false; /* the head has a matrix of its own, unit 5 */
     check_steps(&chunk, INSTR_BACKWARD_WEIGHT,
                 "backward 2, reduce 4, reduce 5, backward 1, reduce 2, backward 0, reduce 0, "
                 "reduce 1");
@@ -109,7 +110,7 @@ END_TEST
 
 /* --- laws --------------------------------------------------------------------------------- */
 
-/* The simulated state at a step of a pass. */
+/* The state before a step of a pass. */
 struct state {
     bool gathered[MOST_UNITS], open[MOST_UNITS], reducing[MOST_UNITS];
     int num_gathered, num_open, num_reduced;
@@ -144,8 +145,9 @@ static bool can_run(const struct pass_chunk *chunk, enum opcode op, const struct
               (state->open[units[u]] && !state->reducing[units[u]]);
     }
     /* Limits of the allocated memory. The running piece and the prefetched ones have at most two
-     * units each. Gradients exist for at most two pieces, plus the table of a tied head, which
-     * waits for the embedding. Sums that are kept until the last microbatch all stay. */
+     * units each. Gradients exist for at most two pieces, plus the tied embedding of the head,
+     * which waits for the backward of the embedding. Sums that are kept until the last microbatch
+     * all stay. */
     return ok && state->num_gathered <= 2 * (chunk->prefetch + 1) &&
            (op == INSTR_BACKWARD_INPUT || chunk->keeps || state->num_open <= 5);
 }
@@ -185,8 +187,8 @@ static int num_units(const struct pass_chunk *chunk)
     return count;
 }
 
-/* Whether each run has the values that it needs, nothing is allocated twice, and nothing remains
- * allocated at the end. */
+/* Whether each pass of a piece has the values that it needs, nothing is allocated twice, and
+ * nothing remains allocated at the end. */
 static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct arena *arena)
 {
     struct state state = { 0 };

@@ -1,5 +1,5 @@
-/* Tests random shapes of schedules. The list of instructions passes the check, trains like one
- * rank, and has the bubble of the closed form in the simulator. */
+/* Tests schedules with random shapes. The instruction list must pass the check and train like a
+ * single rank, and its simulated bubble must equal the closed form. */
 #include "tests/draw.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
@@ -19,9 +19,9 @@ struct passes {
 
 /* --- closed forms ------------------------------------------------------------------------- */
 
-/* A formula of the bubble: a step's time minus the passes of one stage, without message times. It
- * is valid for at least `least` microbatches. f, b and w are the times of forward, input gradients
- * and weight gradients. */
+/* A formula of the bubble, i.e. of a step's time minus the passes of one stage, without message
+ * times. The formula is valid for at least `least` microbatches. f, b and w are the times of
+ * forward, input gradients and weight gradients. */
 struct closed_form {
     const char *name;
     double (*bubble_s)(const struct schedule_shape *shape, const struct passes *passes);
@@ -47,7 +47,7 @@ static double flush_s(const struct schedule_shape *shape, const struct passes *p
     return (shape->num_stages - 1) * all_s(passes) / shape->chunks_per_stage;
 }
 
-/* Qi et al. 2024, table 2, give (p - 1)(f + b - w), while w is the shortest. */
+/* Qi et al. 2024, table 2, give (p - 1)(f + b - w), if w is the shortest. */
 static double zb_h1_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * (passes->forward_s + passes->input_s - passes->weight_s);
@@ -60,7 +60,8 @@ static double zb_h2_s(const struct schedule_shape *shape, const struct passes *p
     return (shape->num_stages - 1) * passes->forward_s;
 }
 
-/* Qi et al. 2024, section 6: the bubble of a V schedule, whose chunks have half the length. */
+/* Qi et al. 2024, section 6: the bubble of a V schedule, whose chunks take half the time of a
+ * stage. */
 static double v_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * passes->forward_s / shape->chunks_per_stage;

@@ -139,8 +139,8 @@ START_TEST(zb_h2_doubles_warm_up_and_delay_of_zb_h1)
 }
 END_TEST
 
-/* Megatron-LM's get_schedule_table: group after group, all microbatches of a group in one chunk
- * before the next chunk. */
+/* By Megatron-LM's get_schedule_table, groups of microbatches follow each other; within a group,
+ * all microbatches pass one chunk before the next chunk. */
 static void check_table(int stages, int chunks, int microbatches, int group)
 {
     struct schedule_shape shape = { stages, chunks, microbatches, 0 };
@@ -224,7 +224,7 @@ START_TEST(activations_counted_from_the_schedule_equal_the_closed_form)
 END_TEST
 
 /* Stage s of p = 8 with v = 2 chunks and m = 16 microbatches holds min(2 (8 - s - 1) + 1 x 8, 32) +
- * 1 chunks: stage 0 holds 23, as many activations as 11.5 stages. */
+ * 1 chunks: stage 0 holds 23 chunks, with as many activations as 11.5 stages. */
 START_TEST(interleaving_holds_more_than_one_f_one_b)
 {
     struct schedule_shape interleaved = { 8, 2, 16, 0 };
@@ -236,8 +236,8 @@ START_TEST(interleaving_holds_more_than_one_f_one_b)
 }
 END_TEST
 
-/* A microbatch that waits only for its weight gradients keeps at most as much as one that waits for
- * both. */
+/* A microbatch that waits only for its weight gradients must keep at most as much as one that waits
+ * for input and weight gradients. */
 static void holds_the_bytes_of_the_closed_form(const struct generator *generator,
                                                const struct schedule_shape *shape)
 {
@@ -258,8 +258,8 @@ START_TEST(bytes_counted_from_the_list_equal_the_closed_form)
 }
 END_TEST
 
-/* ZB-H1 holds p and ZB-H2 2p - 1 microbatches on every stage; on stage s, s and 2s of these wait
- * for weight gradients. */
+/* ZB-H1 holds p and ZB-H2 2p - 1 microbatches on every stage; on stage s, ZB-H1 has s and ZB-H2 2s
+ * microbatches that wait for weight gradients. */
 START_TEST(zb_h1_holds_as_many_microbatches_as_1f1b_and_zb_h2_nearly_twice_as_many)
 {
     struct schedule_shape shape = { 8, 1, 64, 0 };
@@ -280,8 +280,8 @@ START_TEST(only_zero_bubble_schedules_and_those_with_pairs_split_the_backward)
 }
 END_TEST
 
-/* A receive is posted while the compute before its own runs: RG1.0 is posted after F0.0, for B0.0,
- * which follows F0.1 in compute order. */
+/* A receive is posted before the pass that precedes its reader, so that the message overlaps this
+ * pass. RG1.0, which B0.0 needs, is posted after F0.0 and overlaps F0.1. */
 START_TEST(a_lowered_1f1b_has_the_expected_text)
 {
     struct lowering lowering = { .has_data_group = true };
@@ -294,7 +294,7 @@ START_TEST(a_lowered_1f1b_has_the_expected_text)
 END_TEST
 
 /* The gradient is sent after BI, and the reduction follows the last BW. A weight gradient needs no
- * receive: that of BI0.1 is posted while BW0.0 runs. */
+ * message, so the receive for BI0.1 is posted while BW0.0 runs. */
 START_TEST(a_lowered_zb_h1_sends_after_bi_and_reduces_after_bw)
 {
     struct lowering lowering = { .has_data_group = true, .recompute = true };
@@ -330,7 +330,7 @@ START_TEST(recompute_starts_when_the_gradient_has_arrived)
 }
 END_TEST
 
-/* Weights are averaged once they are updated, or from the step's start, while passes run. */
+/* Weights are averaged either after their update, or from the step's start on, while passes run. */
 START_TEST(the_lowered_lists_of_gossip_on_two_stages_are_as_expected)
 {
     struct lowering updated = { .mix_updated = true }, beside = { .mix_beside = true };

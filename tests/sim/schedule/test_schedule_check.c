@@ -52,8 +52,8 @@ static void assert_passes(const struct generator *generator, struct schedule_sha
     arena_release(&arena);
 }
 
-/* Tests every lowering with every p and v and up to 8 microbatches; an eighth of them with up to
- * 24. */
+/* Tests every lowering with every p and v (stages and chunks per stage) and up to 8 microbatches,
+ * and one eighth of the cases with up to 24. */
 START_TEST(every_generators_schedule_passes_the_check_under_any_lowering)
 {
     for (int i = 0; i < num_generators; i++)
@@ -98,7 +98,8 @@ static const struct instr *next_pass(const struct instrs *list, int *at, int num
     return NULL;
 }
 
-/* The order of zb-v is that of 2 pp - 1 microbatches, from which the missing ones are left out. */
+/* With fewer than 2 pp - 1 microbatches, the order of zb-v is the order for 2 pp - 1 without the
+ * missing microbatches. */
 START_TEST(a_v_of_few_microbatches_leaves_out_the_missing_ones)
 {
     for (int p = 2; p <= 6; p++)
@@ -225,8 +226,9 @@ static int next_on_lane(const struct instrs *list, int i)
     return NO_INSTR;
 }
 
-/* In 1F1B every order on a lane (a stage's stream) is necessary. In other schedules it may not be:
- * the last stage of GPipe could run its backwards in any order in which its messages are sent. */
+/* In 1F1B every order on a lane (a stage's stream) is necessary. In other schedules some orders are
+ * not: the last stage of GPipe could run its backwards in any order in which its messages are sent.
+ */
 START_TEST(swapping_any_neighbours_on_a_lane_of_1f1b_fails)
 {
     struct schedule *sound = specimen(_i);
@@ -279,8 +281,8 @@ START_TEST(a_microbatch_out_of_range_is_named)
 }
 END_TEST
 
-/* Without gradient reductions no edge is implied by another. With a reduction the edge to the norm
- * would be, because the norm comes after it on the lane. */
+/* Without gradient reductions no edge is implied by another. With a reduction, the edge to the norm
+ * would be implied, because the norm follows the reduction on the lane. */
 START_TEST(removing_any_edge_fails)
 {
     struct schedule *sound =

@@ -74,11 +74,13 @@ START_TEST(the_two_halves_of_a_backward_sum_to_the_whole)
 }
 END_TEST
 
-/* The weight gradients no longer overlap the collectives of the input gradients. */
+/* With a split backward, weight gradients no longer overlap the collectives of the input gradients.
+ */
 START_TEST(collectives_that_overlapped_weight_gradients_become_exposed)
 {
     load("gpt3-6.7b", 64, 16);
-    hardware.stack.user_buffers = false; /* they overlap collectives with input gradients too */
+    hardware.stack.user_buffers = false; /* with user buffers, input gradients would overlap
+                                          * collectives too */
     struct list_cost whole = pieces_of("tp4 pp4 mb1 sp overlap=tp").at[0].backward;
     struct piece_cost split = pieces_of("tp4 pp4 mb1 sp overlap=tp schedule=zb-h1").at[0];
     struct list_cost apart = pieces_of("tp4 pp4 mb1 sp overlap=none").at[0].backward;
@@ -112,8 +114,8 @@ START_TEST(the_three_passes_of_a_layer_have_similar_lengths)
 }
 END_TEST
 
-/* Operands of the weight gradients of a GPT layer on one rank, in bytes per s b h values of 16
- * bits: inputs 2 + 2 + 2 + 8, gradients of outputs 6 + 2 + 8 + 2. */
+/* The operands of the weight gradients of a GPT layer on one rank, in bytes per element of the
+ * hidden state [s b h], in 16 bits: inputs 2 + 2 + 2 + 8, output gradients 6 + 2 + 8 + 2. */
 START_TEST(waiting_weight_gradients_hold_32_bytes_per_token_and_hidden_unit)
 {
     load("gpt3-6.7b", 64, 16);
@@ -167,7 +169,7 @@ START_TEST(the_peak_memory_is_that_of_the_fullest_stage)
 }
 END_TEST
 
-/* The work is the same, so model and hardware FLOPs are. */
+/* The work is the same, so model and hardware FLOPs do not change. */
 START_TEST(splitting_the_backward_changes_no_flops)
 {
     load("gpt3-6.7b", 64, 16);
@@ -187,7 +189,7 @@ START_TEST(zb_h1_has_less_than_half_the_bubble_of_1f1b)
 END_TEST
 
 /* The first stage holds whole microbatches; the others hold a little less, except the last, whose
- * waiting gradients are as large as logits. ZB-H2 holds 2p - 1 instead of p. */
+ * waiting gradients are as large as logits. ZB-H2 holds 2p - 1 microbatches instead of p. */
 START_TEST(on_every_stage_zb_h1_holds_the_activations_of_1f1bs_first_stage)
 {
     load("gpt3-6.7b", 64, 16);
@@ -227,7 +229,7 @@ END_TEST
 START_TEST(dualpipe_holds_two_stages_weights_and_one_more_microbatch)
 {
     load("gpt3-6.7b", 64, 16);
-    model.tied = false; /* with one stage embedding and head would share a table */
+    model.tied = false; /* with a single stage, embedding and head would share a matrix */
     struct prediction p = predict("pp8 mb1 zero1");
     double middle_bytes = p.stages[3].weights_bytes, ends_bytes = p.stages[0].weights_bytes;
     double last_bytes = p.stages[7].weights_bytes, state_bytes = p.stages[3].optimizer_bytes;
@@ -245,8 +247,8 @@ START_TEST(dualpipe_holds_two_stages_weights_and_one_more_microbatch)
 }
 END_TEST
 
-/* With the same number of stages DualPipeV holds equally many microbatches, of chunks half as long,
- * and one copy. */
+/* With the same number of stages, DualPipeV holds as many microbatches as DualPipe, but its chunks
+ * are half as long, and it holds one copy of the weights. */
 START_TEST(dualpipev_holds_one_copy_of_the_weights)
 {
     load("gpt3-6.7b", 64, 16);
@@ -261,8 +263,9 @@ START_TEST(dualpipev_holds_one_copy_of_the_weights)
 }
 END_TEST
 
-/* The plan of DeepSeek-V3's report: 16 stages, experts over 64 ranks of 8 nodes, no tensor ranks.
- * Over an NCCL all-to-all their rows take longer than the compute that overlaps them in pairs. */
+/* The plan of DeepSeek-V3's report: 16 stages, experts over 64 ranks of 8 nodes, no tensor
+ * parallelism. With NCCL's all-to-all, sending the rows of experts takes longer than the compute
+ * that overlaps it. */
 START_TEST(the_published_plan_of_deepseek_v3_is_accepted)
 {
     static const char layout[] = "pp16 dp128 ep64 mb1 zero1 schedule=dualpipe "

@@ -13,7 +13,8 @@ static const double day_s = 86400;
 
 static const struct textbook_link link = { .latency_s = 5e-6, .bytes_per_s = 50e9 };
 
-/* 14 steps of 5 us and 1e9 B / (8 x 50e9 B/s) = 2500 us take 14 x 2505 us = 35070 us. */
+/* There are 14 steps. Each takes 5 us and 1e9 B / (8 x 50e9 B/s) = 2500 us, so all take 35070 us.
+ */
 START_TEST(a_ring_all_reduces_1_gb_over_eight_ranks_in_35_07_ms)
 {
     check_within(textbook_ring_all_reduce_s(&link, 8, 1e9), 35.07e-3, 1e-12);
@@ -51,8 +52,8 @@ START_TEST(a_tree_is_faster_for_small_and_a_ring_for_large_messages)
 }
 END_TEST
 
-/* A parameter server on 4 ranks takes 2 x 15 x 1e9 / (4 x 50e9) = 0.15 s. Unlike the time of a
- * ring, this grows with the number of ranks. */
+/* A parameter server that is sharded over 4 of 16 ranks takes 2 x 15 x 1e9 / (4 x 50e9) = 0.15 s.
+ * Unlike the time of a ring, this grows with the number of ranks. */
 START_TEST(sixteen_ranks_of_which_four_serve_exchange_1_gb_in_150_ms)
 {
     check_within(textbook_parameter_server_s(&link, 16, 4, 1e9), 0.15, 1e-12);
@@ -102,9 +103,9 @@ START_TEST(one_stage_has_no_bubble_and_no_transfers)
 }
 END_TEST
 
-/* Discrete-event simulation of blocking 1F1B with p = 8, m = 64 exposes 2m(p-1)/p + 2(p-2) = 124
- * messages, between 2 x 7 = 14 and 2 x (7 + 63) = 140. Interleaved p = 8, v = 4 exposes 62 = 2 x
- * 31, within 2 x (31 + 4 x 63) = 566. */
+/* A discrete-event simulation of blocking 1F1B with p = 8, m = 64 exposes 2m(p-1)/p + 2(p-2) = 124
+ * messages, between the bounds 2 x 7 = 14 and 2 x (7 + 63) = 140. An interleaved schedule with p =
+ * 8, v = 4 exposes 62 = 2 x 31, below the bound 2 x (31 + 4 x 63) = 566. */
 START_TEST(the_bounds_on_transfers_hold_for_simulated_schedules)
 {
     struct textbook_pipeline plain = { .stages = 8, .chunks = 1, .microbatches = 64 };
@@ -116,9 +117,9 @@ START_TEST(the_bounds_on_transfers_hold_for_simulated_schedules)
 }
 END_TEST
 
-/* Activations of a model of 96 layers, in layers. Plain 1F1B holds 96 at stage 0; interleaved with
- * p = 8 and v = 3 it holds 96 (1 + 7/24) = 124; with only two microbatches at most 2 x 96/8 = 24.
- */
+/* The unit is the activations of one of the model's 96 layers for one microbatch. Plain 1F1B holds
+ * 96 at stage 0; interleaved with p = 8 and v = 3 it holds 96 (1 + 7/24) = 124; with only two
+ * microbatches it holds at most 2 x 96/8 = 24. */
 START_TEST(stage_0_holds_all_layers_and_more_when_interleaved)
 {
     struct textbook_pipeline plain = { .stages = 8, .chunks = 1, .microbatches = 64 };
@@ -130,9 +131,9 @@ START_TEST(stage_0_holds_all_layers_and_more_when_interleaved)
 }
 END_TEST
 
-/* Llama 3: 419 failures in 54 days on 2048 nodes are 3.79 per 1000 node-days, one in
- * 24000 / (3.79 x 2048) = 3.09 h. Meta's RSC-1 at 6.5, 16384 and 131072
- * GPUs: 1.80 h and 0.225 h. */
+/* Llama 3 had 419 failures in 54 days on 2048 nodes, i.e. 3.79 per 1000 node-days, or one in 24000
+ * / (3.79 x 2048) = 3.09 h. Meta's RSC-1 has 6.5 per 1000 node-days: one in 1.80 h on 16384 GPUs,
+ * and one in 0.225 h on 131072. */
 START_TEST(time_between_failures_falls_with_nodes)
 {
     ck_assert_double_eq_tol(textbook_mtbf_s(3.79, 2048) / 3600, 3.09, 0.005);
@@ -153,8 +154,8 @@ START_TEST(llama_3_at_two_minutes_a_checkpoint_keeps_79_percent_of_its_time)
 }
 END_TEST
 
-/* Checkpoints of 30 s and a restart of 600 s give an interval of 817 s and a goodput of 0.880; the
- * linear form gives 0.887. */
+/* On the same machine, checkpoints of 30 s and a restart of 600 s give an interval of 817 s and a
+ * goodput of 0.880; the linear form gives 0.887. */
 START_TEST(the_linear_form_overestimates_goodput)
 {
     struct textbook_failure failure = { 11135, 30, 600 };
@@ -210,8 +211,8 @@ END_TEST
 /* There are 8 stages of 12 layers each, and 16 microbatches. In the naive schedule each stage idles
  * for 7 times its work; with 1F1B and GPipe for 7/16 of its work; with ZB-H1 for a third of that;
  * with ZB-H2 never. 1F1B, GPipe, the naive schedule, ZB-H1 and ZB-H2 hold 8, 16, 1, 8 and 2 x 8 - 1
- * microbatches of 12 layers. Exposed are the 2 x 7 transfers of one microbatch, but in the naive
- * schedule all 16 microbatches cross alone, with 224 transfers. */
+ * microbatches of 12 layers. The 2 x 7 transfers of one microbatch are exposed; in the naive
+ * schedule those of all 16 microbatches are, 224. */
 START_TEST(each_schedule_has_its_bubble_layers_in_flight_and_transfers)
 {
     static const struct {
@@ -233,9 +234,10 @@ START_TEST(each_schedule_has_its_bubble_layers_in_flight_and_transfers)
 }
 END_TEST
 
-/* These numbers divide well. l = 8 layers of width h = 100 with a = 10 heads, a vocabulary of v =
- * 1000 and sequences of s = 10 tokens give 12 x 8 x 100^2 + 2 x 1000 x 100 = 1.16e6 parameters.
- * They run on t = p = d = 2 tensor, pipeline and data ranks with 4 microbatches of one sequence. */
+/* This small model has numbers that divide well: l = 8 layers of width h = 100 with a = 10 heads, a
+ * vocabulary of v = 1000 and sequences of s = 10 tokens give 12 x 8 x 100^2 + 2 x 1000 x 100 =
+ * 1.16e6 parameters. They run on t = p = d = 2 tensor, pipeline and data ranks with 4 microbatches
+ * of one sequence. */
 static const struct model small = { .layers = 8, .hidden = 100, .heads = 10, .vocab = 1000 };
 
 static struct textbook_setup small_setup(void)
@@ -272,7 +274,7 @@ START_TEST(parts_of_a_small_step_equal_hand_calculations)
     ck_assert_double_eq(got.microbatches, 4);
     check_within(got.compute_s, 139.2, 1e-12); /* seconds of compute: 556.8e6 / (8 x 1e6 x 0.5) */
     check_within(got.bubble_s, 34.8, 1e-12);   /* seconds of the bubble: 139.2 x 1/4 */
-    /* 4 microbatches x 4 layers x 4 all-reduces x 2 (1 ms + 2000 B / 2 / 1e6 B/s = 1 ms) */
+    /* tensor all-reduces: 4 microbatches x 4 layers x 4 x 2 (1 ms + 2000 B / 2 / 1e6 B/s = 1 ms) */
     check_within(got.tensor_comm_s, 0.256, 1e-12);
     /* all-reduce of gradients, 0.29e6 parameters x 4 B = 1.16e6 B: 2 (1 ms + 0.58 s) */
     check_within(got.data_comm_s, 1.162, 1e-12);
@@ -301,8 +303,9 @@ START_TEST(memory_of_a_small_rank_equals_hand_calculations)
 }
 END_TEST
 
-/* With full recompute compute is 8TP instead of 6TP FLOPs (4/3), and there are six all-reduces per
- * layer instead of four. Layers keep 2 bytes per value, and one layer at a time is recomputed. */
+/* Full recompute takes 8 instead of 6 FLOPs per token and parameter (4/3), and six all-reduces per
+ * layer instead of four. Layers keep 2 bytes per element of the hidden state, and one layer at a
+ * time is recomputed. */
 START_TEST(full_recompute_trades_a_third_more_time_for_memory)
 {
     struct textbook_setup setup = small_setup();
@@ -315,10 +318,11 @@ START_TEST(full_recompute_trades_a_third_more_time_for_memory)
 }
 END_TEST
 
-/* A layer keeps 10 + (24 + 5)/2 = 24.5 kB per microbatch, its input 2 kB. With a checkpoint for
- * every 4 of 8 layers there are 2 inputs, and 4 layers at once are recomputed; a checkpoint per
- * layer is the case of full recompute. If half of the layers are recomputed, there are 4 inputs, 4
- * layers are kept and one layer at a time is recomputed; compute is 7TP with five all-reduces. */
+/* A layer keeps 10 + (24 + 5)/2 = 24.5 kB per microbatch, and its input takes 2 kB. With a
+ * checkpoint for every 4 of 8 layers, 2 inputs are kept and 4 layers at once are recomputed; a
+ * checkpoint per layer is the case of full recompute. If half of the layers are recomputed, 4
+ * layers keep only their inputs and 4 keep all activations, one layer at a time is recomputed, and
+ * a step takes 7 FLOPs per token and parameter and five all-reduces per layer. */
 START_TEST(recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them)
 {
     static const struct {
@@ -343,9 +347,10 @@ START_TEST(recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them)
 }
 END_TEST
 
-/* In fp32 the 16 values of a layer take 64 bytes and their masks 2; the 2 values of attention take
- * 8 bytes and the mask 1. On two tensor ranks that is 18 + (48 + 9)/2 = 46.5 bytes per value. A
- * message between layers has 4 kB, and an all-reduce of it takes 2 (1 ms + 2 ms). */
+/* In fp32 a layer keeps, per element of the hidden state [s b h], 16 values (64 bytes) and 2 bytes
+ * of masks, and, per element of the attention scores, 2 values (8 bytes) and 1 byte of mask. Here
+ * both tensors have equally many elements. On two tensor ranks that is 18 + (48 + 9)/2 = 46.5 bytes
+ * per element. A message between stages has 4 kB, and an all-reduce of it takes 2 (1 ms + 2 ms). */
 START_TEST(four_byte_values_take_more_memory_and_time)
 {
     struct textbook_setup setup = small_setup();
@@ -357,13 +362,14 @@ START_TEST(four_byte_values_take_more_memory_and_time)
 }
 END_TEST
 
-/* 0.29e6 parameters of 4 B on 8 ranks, 4 of them in a node: 1.16e6 B, over 1e7 B/s in the node and
- * 1e6 a rank out of it, which is 4e6 for the one of four that a ring has there. ps:2 takes 2 x 7 x
- * 0.29 / 2 s, tree 6 ms + 2 x 0.29 s, and gossip:ring 2 (1 ms + 1.16 s), as all ranks may send to
- * another node. local:4: a quarter of the ring's 14 (1 ms + 0.145 s / 4). hierarchical: scattered
- * and gathered in the node, each 3 (1 us + 0.029 s), and a quarter all-reduced by pairs, four at
- * once, 2 (1 ms + 0.145 s). The four of one node use its link alone: a ring 6 (1 us + 0.029 s),
- * gossip 2 (1 us + 0.116 s). */
+/* Eight ranks, four per node, exchange 0.29e6 parameters of 4 B, i.e. 1.16e6 B. A rank has 1e7 B/s
+ * within its node and 1e6 B/s out of it. In a ring only one rank of a node sends out, so it gets
+ * the node's 4e6 B/s, and the ring takes 14 (1 ms + 0.145 s / 4). ps:2 takes 2 x 7 x 0.29 / 2 s,
+ * tree takes 6 ms + 2 x 0.29 s, and gossip:ring takes 2 (1 ms + 1.16 s), as all ranks may send to
+ * another node. local:4 takes a quarter of the ring's time. hierarchical has a reduce-scatter and
+ * an all-gather in the node, of 3 (1 us + 0.029 s) each; then four pairs of ranks at once
+ * all-reduce a quarter each, in 2 (1 ms + 0.145 s). Four ranks of one node use only its link: a
+ * ring takes 6 (1 us + 0.029 s), and gossip 2 (1 us + 0.116 s). */
 START_TEST(each_exchange_takes_the_time_of_its_formula)
 {
     static const struct {
@@ -432,8 +438,8 @@ START_TEST(a_single_gpu_only_computes)
 }
 END_TEST
 
-/* Steps of 1536 sequences over 300e9 tokens give the 33.91 days above, except that P is 175.18e9
- * instead of 175e9: 0.1 % more. */
+/* Steps of 1536 sequences over 300e9 tokens give the 33.91 days of test_textbook_work.c, but 0.1 %
+ * more, because here the model has 175.18e9 instead of 175e9 parameters. */
 START_TEST(steps_of_gpt3_add_up_to_34_days)
 {
     struct textbook_setup setup = small_setup();
@@ -449,8 +455,8 @@ START_TEST(steps_of_gpt3_add_up_to_34_days)
 }
 END_TEST
 
-/* Every member of struct textbook_estimate is a double and has a row in the table, so `explain`
- * prints all of them. */
+/* Every member of struct textbook_estimate is a double and has a row in the table of estimates, so
+ * `explain` prints all of them. */
 START_TEST(every_field_of_an_estimate_has_a_name_and_a_formula)
 {
     ck_assert_uint_eq(num_textbook_estimate_fields * sizeof(double),

@@ -26,8 +26,9 @@ START_TEST(gpt3_in_fp32_keeps_700_gb_weights_700_gb_gradients_and_1400_gb_moment
 }
 END_TEST
 
-/* 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) x 4 bytes = 444.5 GB (414 GiB), the lecture's 444 GB:
- * 63 % of 700 GB of weights, and at b = 128 (444 x 128) / 700 = 81 times them. */
+/* 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) x 4 bytes are 444.5 GB (414 GiB), the lecture's 444
+ * GB. That is 63 % of the 700 GB of weights; with a batch of b = 128 it is (444 x 128) / 700 = 81
+ * times the weights. */
 START_TEST(gpt3_activations_are_444_gb_or_63_percent_of_the_weights_and_81_times_at_batch_128)
 {
     double one_bytes = 4 * textbook_activation_values(&gpt3, (struct textbook_batch){ 1, 2048 });
@@ -39,7 +40,8 @@ START_TEST(gpt3_activations_are_444_gb_or_63_percent_of_the_weights_and_81_times
 }
 END_TEST
 
-/* (48 x 96 x 12288^2 values = 2783.1 GB) + 444.5 GB. */
+/* 48 x 96 x 12288^2 bytes of state (four fp32 values per parameter) are 2783.1 GB; activations add
+ * 444.5 GB. */
 START_TEST(training_memory_is_four_values_a_parameter_and_the_activations)
 {
     double bytes = textbook_training_bytes(&gpt3, (struct textbook_batch){ 1, 2048 });
@@ -47,7 +49,7 @@ START_TEST(training_memory_is_four_values_a_parameter_and_the_activations)
 }
 END_TEST
 
-/* 7e9 x 4 bytes = 28 GB of weights; with gradients and two moments 28 x 4 = 112 GB. */
+/* 7e9 x 4 bytes = 28 GB are the weights; with gradients and two moments 28 x 4 = 112 GB. */
 START_TEST(seven_billion_parameters_in_fp32_take_112_gb)
 {
     struct textbook_state state = textbook_state(recipe_named("fp32"), 7e9, 0, 1);
@@ -72,8 +74,9 @@ START_TEST(sixteen_bytes_a_weight_bound_a_v100_to_2_0_and_a_2080_ti_to_0_7_billi
 }
 END_TEST
 
-/* Rajbhandari et al. 2020, figure 1: 7.5e9 parameters, 64 ranks, 2 + 2 + 12 bytes:
- * 16, 4 + 12/64, 2 + 14/64, 16/64 bytes each = 120, 31.4, 16.6, 1.9 GB. */
+/* Rajbhandari et al. 2020, figure 1: 7.5e9 parameters take 16, 4 + 12/64, 2 + 14/64 and 16/64 bytes
+ * each on 64 ranks, i.e. 120, 31.4, 16.6 and 1.9 GB. A weight, its gradient and its optimizer state
+ * take 2 + 2 + 12 bytes. */
 START_TEST(zero_takes_7_5_billion_parameters_from_120_to_31_4_to_16_6_to_1_9_gb)
 {
     static const double expected_gb[] = { 120, 31.4, 16.6, 1.9 };
@@ -85,8 +88,8 @@ START_TEST(zero_takes_7_5_billion_parameters_from_120_to_31_4_to_16_6_to_1_9_gb)
 }
 END_TEST
 
-/* By Megatron's documentation it is 6 + 12/8 = 7.5 bytes, and 18 without the distributed optimizer.
- */
+/* By Megatron's documentation, a parameter takes 6 + 12/8 = 7.5 bytes with the distributed
+ * optimizer over 8 ranks, and 18 bytes without. */
 START_TEST(bf16_takes_18_bytes_a_parameter_and_7_5_over_eight_ranks)
 {
     const struct textbook_recipe *recipe = recipe_named("bf16");
@@ -151,9 +154,9 @@ START_TEST(each_zero_stage_takes_less_than_the_one_before)
 }
 END_TEST
 
-/* With 100 parameters, 50 activations per sequence, 8 sequences on 4 ranks and 2 bytes per value: 2
- * x (4 x 100 + 8/4 x 50) = 1000 bytes. Of these the 800 of the state do not shrink with more ranks.
- * Gradients are 2 x 100 bytes. */
+/* 100 parameters, 50 activations per sequence, 8 sequences on 4 ranks and 2 bytes per value give 2
+ * x (4 x 100 + 8/4 x 50) = 1000 bytes. The 800 bytes of state do not shrink with more ranks.
+ * Gradients take 2 x 100 bytes. */
 START_TEST(data_parallelism_divides_activations_but_not_state)
 {
     ck_assert_double_eq(textbook_data_parallel_bytes(100, 50, 8.0 / 4), 1000);
@@ -162,8 +165,8 @@ START_TEST(data_parallelism_divides_activations_but_not_state)
 }
 END_TEST
 
-/* On one tensor rank a layer keeps s b h (34 + 5 a s / h) bytes. With a s / h = 96 x 2048 / 12288 =
- * 16 that is 114 x 2048 x 12288. */
+/* On one tensor rank a layer keeps s b h (34 + 5 a s / h) bytes. For a s / h = 96 x 2048 / 12288 =
+ * 16 and b = 1 that is 114 x 2048 x 12288. */
 START_TEST(a_gpt3_layer_keeps_34_plus_80_bytes_a_value)
 {
     double bytes = textbook_layer_activation_bytes(&gpt3, TEXTBOOK_KEEP_ALL, 1,
@@ -172,8 +175,8 @@ START_TEST(a_gpt3_layer_keeps_34_plus_80_bytes_a_value)
 }
 END_TEST
 
-/* Korthikanti et al. 2022, figure 1. 22B: 48 layers x 48 MiB (= s b h) x
- * (10 + 24/8 + 5 x 64 x 2048 / (6144 x 8)) = 59.25 GiB, and x 34/8 = 9.5625 GiB. */
+/* Korthikanti et al. 2022, figure 1. For the 22B model, 48 layers x 48 MiB (= s b h) x (10 + 24/8 +
+ * 5 x 64 x 2048 / (6144 x 8)) = 59.25 GiB, and 48 layers x 48 MiB x 34/8 = 9.5625 GiB. */
 START_TEST(activations_of_korthikanti_figure_1_are_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
@@ -185,8 +188,8 @@ START_TEST(activations_of_korthikanti_figure_1_are_reproduced)
 }
 END_TEST
 
-/* Figure 1's other part, 18 bytes for each of 12 l h^2 / (t p) parameters.
- * 22B: 12 x 48 x 6144^2 / 8 x 18 = 45.5625 GiB. */
+/* The other bars of figure 1 are 18 bytes for each of 12 l h^2 / (t p) parameters. For the 22B
+ * model, 12 x 48 x 6144^2 / 8 x 18 = 45.5625 GiB. */
 START_TEST(weights_and_optimizer_of_korthikanti_figure_1_are_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
@@ -197,9 +200,9 @@ START_TEST(weights_and_optimizer_of_korthikanti_figure_1_are_reproduced)
 }
 END_TEST
 
-/* Figure 7: activations in percent of those with tensor parallelism alone. For 22B these are 26.33
- * = 13 + 13.33 bytes per value; the compared techniques keep (4.25 + 13.33), 13, 4.25 and 2 of
- * them. */
+/* Figure 7: activations in percent of those with tensor parallelism alone. For the 22B model tensor
+ * parallelism alone keeps 13 + 13.33 = 26.33 bytes per element of the hidden state; the compared
+ * techniques keep 4.25 + 13.33, 13, 4.25 and 2 bytes. */
 START_TEST(savings_of_korthikanti_figure_7_are_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
@@ -254,7 +257,7 @@ START_TEST(an_input_is_the_least_that_a_layer_keeps)
 END_TEST
 
 /* For 96 layers a checkpoint for every K = sqrt(96) = 9.80 layers holds 19.6 units; with a
- * checkpoint per layer, or only one, it is 97. */
+ * checkpoint per layer, or only one, 97 units are held. */
 START_TEST(checkpoint_memory_is_least_at_the_root_of_the_layers)
 {
     double best = textbook_best_interval(96);

@@ -11,7 +11,7 @@ static struct textbook_batch row_batch(const struct textbook_run *row)
     return (struct textbook_batch){ .sequences = row->batch, .seq = 2048 };
 }
 
-/* 12 x 96 x 12288^2 + 2 x 50257 x 12288 = 173.946e9 + 1.235e9. */
+/* 12 x 96 x 12288^2 + 2 x 50257 x 12288 is 173.946e9 + 1.235e9. */
 START_TEST(gpt3_has_175_billion_parameters_by_the_textbook)
 {
     ck_assert_double_eq(textbook_parameters(&gpt3), 175181291520.0);
@@ -29,8 +29,8 @@ START_TEST(gpt3_takes_34_days_on_1024_a100_at_140_tflops)
 }
 END_TEST
 
-/* The utilization is 8TP / (GPUs x peak x time) = 4.2e23 / (1024 x 312e12 x 35 x 86400) = 0.4347;
- * the lecture prints 0.44. In 34 days it would be 0.4475. */
+/* The utilization is 8 FLOPs x tokens x parameters / (GPUs x peak x time) = 4.2e23 / (1024 x 312e12
+ * x 35 x 86400) = 0.4347; the lecture prints 0.44. In 34 days it would be 0.4475. */
 START_TEST(gpt3_in_35_days_on_1024_a100_uses_0_435_of_the_peak)
 {
     struct textbook_gpus gpus = { 1024, a100_flops_per_s };
@@ -51,8 +51,8 @@ START_TEST(a_trillion_parameters_take_84_days_on_3072_a100)
 }
 END_TEST
 
-/* 4.3e23 FLOPs / (1024 x 312e12 x 33 x 86400) = 0.472 by the lecture's figures; Zhang et al. 2022
- * say 992 GPUs, which gives 0.487. */
+/* By the lecture's figures, the utilization is 4.3e23 FLOPs / (1024 x 312e12 x 33 x 86400) = 0.472;
+ * Zhang et al. 2022 say 992 GPUs, which gives 0.487. */
 START_TEST(opt_175b_in_33_days_on_1024_a100_uses_0_47_of_the_peak)
 {
     struct textbook_gpus gpus = { 1024, a100_flops_per_s };
@@ -60,7 +60,7 @@ START_TEST(opt_175b_in_33_days_on_1024_a100_uses_0_47_of_the_peak)
 }
 END_TEST
 
-/* 3.14e23 FLOPs / (10000 x 125e12 x 14.8 x 86400) = 0.196. */
+/* The utilization is 3.14e23 FLOPs / (10000 x 125e12 x 14.8 x 86400) = 0.196. */
 START_TEST(gpt3_in_14_8_days_on_10000_v100_uses_0_20_of_the_peak)
 {
     struct textbook_gpus gpus = { 10000, v100_flops_per_s };
@@ -68,9 +68,9 @@ START_TEST(gpt3_in_14_8_days_on_10000_v100_uses_0_20_of_the_peak)
 }
 END_TEST
 
-/* Touvron et al. 2023 trained on 1.4e12 tokens with 2048 A100 for 21 days. 8TP = 7.28e23 FLOPs give
- * 0.628 of the dense 312 TFLOP/s, 6TP 0.471. The lecture's 0.3 follows only from 8TP over the
- * sparse peak, 624 TFLOP/s: 0.314. */
+/* Touvron et al. 2023 trained on 1.4e12 tokens with 2048 A100 for 21 days. 8 FLOPs per token and
+ * parameter are 7.28e23 FLOPs, 0.628 of the dense 312 TFLOP/s; 6 FLOPs are 0.471. The lecture's 0.3
+ * follows only from 8 FLOPs and the sparse peak, 624 TFLOP/s: 0.314. */
 START_TEST(llama_65b_uses_0_63_of_the_peak_with_recompute_and_0_47_without)
 {
     struct textbook_gpus gpus = { 2048, a100_flops_per_s };
@@ -131,7 +131,7 @@ START_TEST(hardware_utilization_of_korthikanti_table_5_is_reproduced)
 }
 END_TEST
 
-/* The abstract of Korthikanti et al. 2022 states 54.2 %. There are eight replicas of 280 GPUs and
+/* The abstract of Korthikanti et al. 2022 states 54.2 %. The run has eight replicas of 280 GPUs and
  * 280 sequences each. */
 START_TEST(model_530b_on_2240_gpus_at_54_2_percent_takes_39_12_s)
 {
@@ -157,7 +157,7 @@ START_TEST(hardware_flops_of_selective_recompute_count_the_replay_three_times)
 END_TEST
 
 /* Full recompute adds a fourth pass over the layers and none over the head. Without a head the
- * ratio is 4/3 exactly: 8TP over 6TP. */
+ * ratio is exactly 4/3: 8 over 6 FLOPs per token and parameter. */
 START_TEST(full_recompute_is_a_third_more_work_in_the_layers)
 {
     struct model headless = gpt3;
@@ -169,8 +169,8 @@ START_TEST(full_recompute_is_a_third_more_work_in_the_layers)
 }
 END_TEST
 
-/* llm-foundry's table, MPT-7B on H100, 10119 tokens/s a GPU:
- * (6 x 6658859008 + 12 x 32 x 4096 x 2048) x 10119 / 989.5e12. */
+/* By llm-foundry's table, MPT-7B reaches 10119 tokens/s per GPU on H100: (6 x 6658859008 + 12 x 32
+ * x 4096 x 2048) x 10119 / 989.5e12. */
 START_TEST(mosaicml_mfu_of_mpt_7b_is_44_15_percent)
 {
     struct model mpt_7b = { .layers = 32, .hidden = 4096 };
