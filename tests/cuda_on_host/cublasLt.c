@@ -283,7 +283,7 @@ static float dot(const float *a, const float *b, int64_t depth)
     return sum;
 }
 
-/* A fault seen in cuBLASLt: the last terms that fill no block are left out
+/* A fault seen in cuBLASLt: the terms after the last whole block are left out
  * (facebookexperimental/triton#2767). */
 static float dot_in_parts(const float *a, const float *b, int64_t depth)
 {

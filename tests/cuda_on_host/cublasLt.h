@@ -1,5 +1,5 @@
-/* tests/cuda_on_host/cublasLt.h - replaces the CUDA toolkit's header; it has the part of cuBLASLt
- * that kernels/cuda uses.
+/* tests/cuda_on_host/cublasLt.h - replaces the CUDA toolkit's header; it declares the part of
+ * cuBLASLt that kernels/cuda uses.
  *
  * Products are column-major and summed in order in fp32, as the library's documentation describes.
  * It proposes the algorithms SLOW, FAST, and one with an invalid state. If the preferences allow

@@ -188,7 +188,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                                      : cudaErrorInvalidValue;
 }
 
-/* --- words that streams write and wait for, the driver's way ------------------------------- */
+/* --- words that streams write and wait for, in the driver's interface ---------------------- */
 
 struct value_work {
     _Atomic uint32_t *at;

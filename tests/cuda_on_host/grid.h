@@ -33,9 +33,9 @@ struct grid_place {
 #define STATIC_TLS __attribute__((tls_model("initial-exec")))
 extern __thread const struct grid_place *grid_now STATIC_TLS;
 
-/* Requests shared memory for a kernel's blocks. False when the request exceeds the limit of the
- * smallest GPU. grid_may_share: whether a block may use `bytes`, at most 48 KiB without a
- * request. */
+/* Requests shared memory for a kernel's blocks. Returns false if the request exceeds the limit of
+ * the smallest GPU. grid_may_share returns whether a block may use this many bytes; up to 48 KiB
+ * need no request. */
 int grid_ask_shared(const void *kernel, size_t bytes);
 int grid_may_share(const void *kernel, size_t bytes);
 
@@ -44,7 +44,8 @@ int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *a
 
 /* A test that interprets kernels instead of running the host compiler's code (tests/kernels/ptx)
  * receives all launches here: the kernel as a function of this program, and the address of each
- * parameter. False fails the launch. NULL: grid_run runs them. */
+ * parameter. If it returns false, the launch fails. Without an interpreter (NULL) grid_run runs the
+ * launches. */
 typedef int grid_interpreter(const void *kernel, const struct grid_shape *shape,
                              const void *const *arguments);
 extern grid_interpreter *grid_interpreted_by;
@@ -56,7 +57,7 @@ void grid_release(void);
 typedef void grid_meeting(void *const *offers, int count);
 
 /* The caller waits until every living thread of its warp (or block) has arrived. One of them then
- * calls `meeting`, unless it is NULL, for all. All threads must pass the same `meeting`. */
+ * calls `meeting` for all, unless it is NULL. All threads must pass the same `meeting`. */
 void grid_meet_warp(grid_meeting *meeting, void *offer);
 void grid_meet_block(grid_meeting *meeting, void *offer);
 

@@ -24,7 +24,7 @@ struct ncclComm {
 };
 
 static __thread bool is_grouped;
-static __thread ncclComm_t ending; /* communicators of a group that has not ended */
+static __thread ncclComm_t ending; /* communicators to end when the current group ends */
 
 /* --- communicators ------------------------------------------------------------------------ */
 
@@ -125,7 +125,7 @@ static void *run_split(void *context)
     ncclComm_t parent = split->parent, members = NULL;
     ncclResult_t result = make_members(split, &members);
     if (__atomic_exchange_n(split->members, members, __ATOMIC_ACQ_REL)) {
-        fprintf(stderr, "NCCL: the place of a split's members is something else's by now\n");
+        fprintf(stderr, "NCCL: the memory for a split's communicator has been reused\n");
         abort();
     }
     if (result != ncclSuccess && result != ncclInProgress)
@@ -193,7 +193,8 @@ static void *finish(void *context)
     while (atomic_load(&comm->num_holders) > 1)
         wait_a_little();
     if (!board_meet(comm->board, comm->size) && !atomic_load(&comm->board->is_aborted)) {
-        fprintf(stderr, "NCCL: rank %d of %s ends it alone\n", comm->rank, comm->name);
+        fprintf(stderr, "NCCL: rank %d ends communicator %s, but other ranks do not\n", comm->rank,
+                comm->name);
         abort();
     }
     let_go(comm);

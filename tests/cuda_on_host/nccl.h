@@ -47,9 +47,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *members,
                            ncclConfig_t *config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state);
-/* Both return when the communicator's calls, and all earlier work on their streams, have finished
- * and all its ranks have arrived; after an abort they do not wait. Within a group, GroupEnd does
- * this for all communicators at once. Both accept NULL. */
+/* ncclCommDestroy and ncclCommAbort return when the communicator's calls, and all earlier work on
+ * their streams, have finished and all its ranks have arrived; after an abort they do not wait.
+ * Within a group, GroupEnd does this for all communicators at once. Both accept NULL. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 

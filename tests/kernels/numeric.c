@@ -35,7 +35,8 @@ float *numeric_zeros(struct numeric *numeric, long n)
     return ARENA_ARRAY(&numeric->arena, float, (size_t)n);
 }
 
-/* A normal number by Box and Muller; only one of the two is used. */
+/* Draws a normally distributed number by the method of Box and Muller. The method gives two
+ * numbers, of which the second is not used. */
 static double normal(struct random *random)
 {
     double radius = sqrt(-2 * log(1 - random_unit(random)));
@@ -96,8 +97,9 @@ static void check_row(const struct numeric *numeric, const struct numeric_result
         double error = fabs((double)result->got[i] - result->reference[i]);
         worst = error <= worst ? worst : error; /* the condition is also true for NaN */
     }
-    CHECK(worst <= tolerance * largest, numeric, "%s: row %ld of %ld is off by %g of %g",
-          result->what, row, result->rows, worst, largest);
+    CHECK(worst <= tolerance * largest, numeric,
+          "%s: row %ld of %ld has an error of %g for values up to %g", result->what, row,
+          result->rows, worst, largest);
 }
 
 void numeric_check(const struct numeric *numeric, const struct numeric_result *result,
@@ -111,8 +113,8 @@ void numeric_check(const struct numeric *numeric, const struct numeric_result *r
         check_row(numeric, result, row, row_tolerance, size / sqrt((double)n));
     double slack = (double)FLT_EPSILON * (0.5 + 40 / sqrt((double)n));
     CHECK(error <= 1.5 * plain_error + slack * size, numeric,
-          "%s: error %g, that of plain code %g, of values of %g", result->what, error, plain_error,
-          size);
+          "%s: the error is %g and plain code's %g (root sums of squares); the values' is %g",
+          result->what, error, plain_error, size);
 }
 
 void numeric_check_same(const struct numeric *numeric, const char *what, long n, const float *got,

@@ -233,8 +233,8 @@ static const struct attention_dropout dropout = {
     .dropout = 0.25, .draw = DRAW, .first_sequence = 4, .first_head = 6, .model_heads = 24
 };
 
-/* Sizes equal to, below and above those of a thread, a warp, a tile and a block; rows that are
- * multiples of 16 bytes and others. */
+/* Sizes equal to, below and above those of a thread, a warp, a tile and a block. Some rows are
+ * multiples of 16 bytes. */
 static const struct attention attentions[] = {
     { .sequences = 3, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
     { .sequences = 1, .seq = 35, .heads = 6, .kv_heads = 2, .head_dim = 10 },
@@ -255,8 +255,8 @@ static const struct attention grouped[] = {
     { .sequences = 2, .seq = 9, .heads = 4, .kv_heads = 2, .head_dim = 128 },
     { .sequences = 1, .seq = 70, .heads = 16, .kv_heads = 2, .head_dim = 64 },
 };
-/* Sequences whose rows have a whole number of dropout's random blocks, as tiles need them; with one
- * group of heads, and with two. */
+/* Sequences whose rows have a whole number of dropout's random blocks, as tiles need them. The
+ * first has one group of heads, the second two. */
 static const struct attention drawn[] = {
     { .sequences = 2, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 64 },
     { .sequences = 1, .seq = 68, .heads = 2, .kv_heads = 2, .head_dim = 128 },

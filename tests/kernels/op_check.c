@@ -251,7 +251,7 @@ static double largest_error(long n, const double *x, const double *exact)
     return worst;
 }
 
-/* `spared` is an additional error that is allowed in every row. */
+/* Compares the error of each row; `spared` is an additional error that is allowed in every row. */
 static bool check_rows(struct numeric *numeric, const struct op_case *c, const struct tensor *t,
                        const double *got, const double *exact, double allowed, double spared,
                        struct err *err)
@@ -263,8 +263,8 @@ static bool check_rows(struct numeric *numeric, const struct op_case *c, const s
             largest = fmax(largest, fabs(exact[i]));
         double worst = largest_error(t->width, got + row * t->width, exact + row * t->width);
         CHECK(worst <= allowed * largest + spared, numeric, err,
-              "%s, %ld x %ld %s: row %ld is off by %g of %g", c->name, t->rows, t->width, t->what,
-              row, worst, largest);
+              "%s, %ld x %ld %s: row %ld has an error of %g for values up to %g", c->name, t->rows,
+              t->width, t->what, row, worst, largest);
     }
     return true;
 }
@@ -287,8 +287,8 @@ static bool check_tensor(struct numeric *numeric, const struct op_case *c, enum 
     if (!check_rows(numeric, c, t, got, exact, allowed.row, 2 * largest_error(n, host, exact), err))
         return false;
     CHECK(error <= 1.5 * host_error + allowed.root_mean_square * size, numeric, err,
-          "%s, %ld x %ld %s: error %g, the host's %g, of values of %g", c->name, t->rows, t->width,
-          t->what, error, host_error, size);
+          "%s, %ld x %ld %s: root mean square error %g (host's %g), values %g", c->name, t->rows,
+          t->width, t->what, error, host_error, size);
     return true;
 }
 
@@ -317,7 +317,7 @@ static bool check_results(struct numeric *numeric, const struct op_case *c, enum
         size_t bytes = tensor_bytes(t, storage);
         bool is_exact = t->role == IN || t->kind == BYTES || is_exact_float(t->kind);
         CHECK(memcmp(results->got[i], results->again[i], bytes) == 0, numeric, err,
-              "%s: a second run has other bits of %s", c->name, t->what);
+              "%s: a second run gives other bits of %s", c->name, t->what);
         CHECK(!is_exact || has_bits_of(t, bytes, results->got[i], results->host[i]), numeric, err,
               "%s: %s has other bits than the host's", c->name, t->what);
         if (!is_exact && !check_tensor(numeric, c, storage, results, i, err))

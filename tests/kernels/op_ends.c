@@ -1,7 +1,10 @@
 /* Cases of op_cases.h for the embedding and the loss. */
 #include "tests/kernels/op_case.h"
 
-enum { TABLE_ROWS = 13 }; /* ids are drawn from twice this number of tokens */
+enum {
+    TABLE_ROWS = 13
+}; /* rows of the embedding on this rank; ids are drawn below twice this
+    * number */
 
 static void run_embedding(const struct op_case *c, const struct op_backend *b, void *const *at)
 {

@@ -43,7 +43,7 @@ static inline void NAMED(rms_norm)(long rows, long width, REAL epsilon, const RE
     }
 }
 
-/* Computes only dx. Without both means it is the backward of RMSNorm. */
+/* Computes only dx. If `is_centered` is 0, no mean is subtracted, as in RMSNorm. */
 static inline void NAMED(norm_backward)(long rows, long width, REAL epsilon, int is_centered,
                                         const REAL *dy, const REAL *x, const REAL *gamma, REAL *dx)
 {
@@ -114,7 +114,8 @@ struct NAMED(attention_shape) {
     REAL kept_scale;
 };
 
-/* Element i of head `part` of a token's group: queries, then key, then value. */
+/* Index of the first element of a head. `part` counts the heads of a token's group: its queries,
+ * then the key, then the value. */
 static inline long NAMED(qkv_at)(const struct NAMED(attention_shape) * a, long sequence, long token,
                                  long group, long part)
 {
@@ -131,7 +132,7 @@ static inline REAL NAMED(dot)(long n, const REAL *x, const REAL *y)
     return sum;
 }
 
-/* probabilities[seq] of one query of one head, before dropout. */
+/* Writes the probabilities of one query of one head, before dropout, to out[seq]. */
 static inline void NAMED(probabilities)(const struct NAMED(attention_shape) * a, const REAL *qkv,
                                         long sequence, long head, long query, REAL *out)
 {
@@ -158,7 +159,7 @@ static inline REAL NAMED(kept)(const struct NAMED(attention_shape) * a, long seq
     return a->keeps[at] ? a->kept_scale : 0;
 }
 
-/* row[seq] is working memory. */
+/* `row` is scratch memory for seq values. */
 static inline void NAMED(attention)(const struct NAMED(attention_shape) * a, const REAL *qkv,
                                     REAL *row, REAL *context)
 {
@@ -207,7 +208,7 @@ static inline void NAMED(attention_query_backward)(const struct NAMED(attention_
     }
 }
 
-/* dqkv must be zero at first. */
+/* dqkv must be zero before the call. */
 static inline void NAMED(attention_backward)(const struct NAMED(attention_shape) * a,
                                              const REAL *qkv, const REAL *dcontext, REAL *row,
                                              REAL *drow, REAL *dqkv)

@@ -1,4 +1,5 @@
-/* Tuning of products, on a stand-in library with few algorithms (tests/cuda_on_host/cublasLt.h). */
+/* Tests the tuning of matrix products with a replacement of cuBLASLt that has few algorithms
+ * (tests/cuda_on_host/cublasLt.h). */
 #include "base/file.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gemm_table.h"
@@ -214,7 +215,7 @@ START_TEST(lines_of_another_gpu_are_kept_but_not_used)
 }
 END_TEST
 
-/* c[8, 8] = a b^T (+ bias), where all inputs are 16-bit ones: each result is k. */
+/* c[8, 8] = a b^T (+ bias), where all inputs are 1 in 16 bits: each result is k. */
 enum { MOST_TERMS = 131 };
 static float product_of_ones(long k, const uint16_t *bias, uint64_t *algorithm)
 {

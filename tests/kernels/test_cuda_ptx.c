@@ -45,7 +45,7 @@ static struct ptx_kernel *kernel_of(const void *function)
             return rig.known[i].kernel;
     const char *name = ptx_name_of_function(&rig.library, function);
     if (!name || rig.num_known == MOST_KERNELS) {
-        err_set(&rig.err, ERR_UNAVAILABLE, "", "a kernel that this program does not name");
+        err_set(&rig.err, ERR_UNAVAILABLE, "", "the launched kernel's function has no name");
         return NULL;
     }
     struct ptx_kernel *kernel = ptx_library_find(&rig.library, name, &rig.err);
@@ -198,8 +198,8 @@ static void add_numerics(TCase *cores)
 #define KEYS           "key_gradientsI4bf16Li64ELb0"
 #define QUERIES        "query_gradientsI4fp16Li64ELb0"
 
-/* A fault in a kernel, and the op that runs the kernel, by the number of its case and the storage
- * type. */
+/* A fault in a kernel, and the case that runs the kernel, given by the op, the number among the
+ * op's cases, and the storage type. */
 static const struct slip {
     struct ptx_fault fault;
     const char *op;
@@ -299,7 +299,7 @@ static bool is_tested(int slip)
     return !is_spared(slip + (int)(rig.seed % 4), 4);
 }
 
-/* Whether an earlier tested slip is in the same case. */
+/* Whether an earlier slip (injected fault) that is tested uses the same case. */
 static bool is_run_before(int slip)
 {
     for (int i = 0; i < slip; i++)
@@ -308,7 +308,7 @@ static bool is_run_before(int slip)
     return false;
 }
 
-/* Runs the cases without faults, in the process of which the tests are copies. */
+/* Runs the cases without faults, in the parent process of the tests. */
 static void run_cases_of_slips(void)
 {
     for (int i = 0; i < LENGTH(slips); i++) {
@@ -326,9 +326,10 @@ START_TEST(an_injected_fault_changes_the_result)
     const struct slip *slip = &slips[_i];
     struct err err = { 0 };
     int index = case_of(slip);
-    ck_assert_msg(make_fault(&slip->fault), "%s has no %s", slip->fault.kernel, slip->fault.opcode);
-    ck_assert_msg(!holds(index, &err), "%s: %s at %g: nobody notices", slip->fault.kernel,
-                  slip->fault.opcode, slip->fault.which);
+    ck_assert_msg(make_fault(&slip->fault), "%s executes no %s", slip->fault.kernel,
+                  slip->fault.opcode);
+    ck_assert_msg(!holds(index, &err), "%s: no check notices the fault in %s at %g",
+                  slip->fault.kernel, slip->fault.opcode, slip->fault.which);
 }
 END_TEST
 
@@ -342,8 +343,8 @@ START_TEST(the_interpreter_knows_every_instruction)
 }
 END_TEST
 
-/* Whether the kernel was launched. A template that several files use is in the PTX of each file, so
- * any of them counts. */
+/* Whether the kernel was launched. A template that several files use is in the PTX of each of them;
+ * a launch from any file counts. */
 static bool is_noted(const struct ptx_kernel *kernel)
 {
     for (int i = 0; i < rig.num_known; i++)

@@ -34,7 +34,7 @@ static struct rig {
         long shared_bytes, head_dim;
     } tiles[MOST_TILES];
     int num_tiles;
-    long head_dim; /* properties of the launches of attention, which are recorded */
+    long head_dim; /* head_dim of the attention launch that is being recorded */
     struct ptx_kernel **kernels;
     int num_kernels;
 } rig;
@@ -90,8 +90,8 @@ static const struct tile *tile_of(const struct ptx_kernel *kernel)
 
 /* --- laws --------------------------------------------------------------------------------- */
 
-/* One iteration of a kernel's loop, for one warp: `products` of matrices of rows x columns x
- * head_dim. */
+/* One iteration of a kernel's main loop has, for one warp, this number of matrix products of rows x
+ * columns x head_dim each. */
 struct loop_shape {
     int products, rows, columns;
 };
@@ -99,13 +99,14 @@ struct loop_shape {
 static struct loop_shape loop_shape_of(const char *kernel, int head_dim)
 {
     bool drops = strstr(kernel, "ELb1E") != NULL;
-    if (strstr(kernel, "forward_tile")) /* products: scores, and sums of values */
+    if (strstr(kernel, "forward_tile")) /* these are the products for scores and for sums of
+                                         * values */
         return (struct loop_shape){ 2, 32, drops ? 32 : head_dim > 96 ? 48 : 64 };
-    /* Two warps share a tile: one computes scores and gradients of values, the other gradients of
-     * probabilities and of keys. */
+    /* The two products, as two warps share a tile: one computes scores and gradients of values, the
+     * other gradients of probabilities and of keys. */
     if (strstr(kernel, "key_gradients"))
         return (struct loop_shape){ 2, drops ? 32 : 256 / head_dim * 16, 32 };
-    /* products: scores, gradients of probabilities, gradients of queries */
+    /* these are the products for scores, gradients of probabilities and gradients of queries */
     if (strstr(kernel, "query_gradients"))
         return (struct loop_shape){ 3, drops ? 16 : 32, 32 };
     return (struct loop_shape){ 0 };
@@ -118,7 +119,7 @@ static void check_tile(const struct ptx_kernel *kernel, const struct sass_kernel
     struct loop_shape s = loop_shape_of(kernel->name, (int)head_dim);
     long flops = 2L * s.products * s.rows * s.columns * head_dim;
     ck_assert_msg(sass->loop.num_products * FLOPS_OF_A_PRODUCT == flops,
-                  "%s: %ld products a loop are not %ld FLOPs", kernel->name,
+                  "%s: %ld products per loop do not have %ld FLOPs", kernel->name,
                   sass->loop.num_products, flops);
     ck_assert_int_eq(sass->all.num_products, sass->loop.num_products);
 }
@@ -137,7 +138,7 @@ static void check_laws(const struct ptx_kernel *kernel, const struct sass_kernel
     const char *end = strstr(kernel->body, "\n}\n");
     int copies = count_of(kernel->body, end, "cp.async.cg");
     ck_assert_msg(sass->spill_bytes == 0, "%s spills %d bytes", kernel->name, sass->spill_bytes);
-    ck_assert_msg(sass->stack_bytes == 0, "%s: %d bytes of arrays are in memory", kernel->name,
+    ck_assert_msg(sass->stack_bytes == 0, "%s uses %d bytes of stack (local memory)", kernel->name,
                   sass->stack_bytes);
     ck_assert_msg(sass->all.num_copies >= copies, "%s: %ld LDGSTS for %d cp.async", kernel->name,
                   sass->all.num_copies, copies);
@@ -151,9 +152,11 @@ static void check_laws(const struct ptx_kernel *kernel, const struct sass_kernel
 
 enum { MOST_LINE = 512 };
 static const char header[] =
-    "# registers, spilled bytes, shared bytes, resident warps of 64; of the loop: code bytes, "
-    "HMMA, bytes of\n"
-    "# shared and of global memory that a warp moves; LDGSTS of all; file and kernel.\n"
+    "# Columns: registers, spilled bytes, shared bytes, resident warps (at most 64); "
+    "of the main loop: code\n"
+    "# bytes, HMMA instructions, bytes of shared and of global memory that a warp "
+    "moves; of the whole\n"
+    "# kernel: LDGSTS instructions; file and kernel.\n"
     "# tests/kernels/test_cuda_sass.c writes and explains it.\n";
 
 static void add_line(struct text *text, const struct ptx_kernel *kernel,
@@ -201,7 +204,7 @@ START_TEST(each_kernel_equals_its_line_in_the_table)
     int length = old ? (int)strcspn(old, "\n") : 0;
     bool is_same = old && strncmp(old, text_get(&line), line.length) == 0;
     ck_assert_msg(is_same || !strstr(rig.table, rig.version),
-                  "the line of " TABLE " must change, and its commit say why:\n- %.*s\n+ %s",
+                  "the line of " TABLE " must change, and the commit must say why:\n- %.*s\n+ %s",
                   length, old ? old : "", text_get(&line));
     text_release(&line);
 }
@@ -215,8 +218,8 @@ START_TEST(the_table_has_a_line_for_each_kernel)
 }
 END_TEST
 
-/* The cases have 255, 128 and 32 registers per thread, and the last one a block that fills the
- * shared memory. */
+/* The first cases are limited by registers, by warps or by blocks, and the last two by shared
+ * memory. */
 START_TEST(occupancy_equals_nvidias_calculator)
 {
     ck_assert_int_eq(sass_resident_blocks(255, 128, 0), 2);

@@ -152,7 +152,7 @@ static void check_results(struct attention_case *c, const char *what)
         1e-5);
 }
 
-/* Sequences shorter than a tile of 64, equal to one, and longer than several. */
+/* Sequences are shorter than a tile of 64, as long as one, or longer than several. */
 static const struct attention large[] = {
     { .sequences = 29, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
     { .sequences = 11, .seq = 7, .heads = 6, .kv_heads = 2, .head_dim = 3 },
@@ -162,7 +162,8 @@ static const struct attention large[] = {
 };
 enum { NUM_LARGE = LENGTH(large) };
 
-/* The combination number `index` of shape, implementation of products (BLAS) and dropout. */
+/* Returns the case with this number, out of all combinations of shape, implementation of products
+ * (BLAS) and dropout. */
 static struct attention varied(const struct attention *shapes, int index)
 {
     struct attention attention = shapes[index / 4];

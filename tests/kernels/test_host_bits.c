@@ -1,5 +1,5 @@
-/* Ops give the same bits with every compiler, sanitizer and instruction set: every build variant
- * runs this test. Inputs are made without libm, and products use own_blas. */
+/* Checks that ops give the same bits with every compiler, sanitizer and instruction set: every
+ * build variant runs this test. Inputs are made without libm, and products use own_blas. */
 #include "kernels/host/activation.h"
 #include "kernels/host/attention.h"
 #include "kernels/host/cross_entropy.h"

@@ -42,7 +42,7 @@ static long num_buckets(const struct quantiser *q, long n)
     return (n + q->bucket - 1) / q->bucket;
 }
 
-/* x after quantising and dequantising. */
+/* Returns x after quantising and dequantising. */
 static float *quantised(const struct quantiser *q, const struct draw *draw, uint64_t first, long n,
                         const float *x)
 {
@@ -84,9 +84,9 @@ static const struct quantiser quantisers[] = {
 };
 enum { NUM_QUANTISERS = LENGTH(quantisers) };
 
-/* The sum of rounding errors of magnitudes over all elements and draws has mean 0; fp32's own
- * rounding is a thousandth of it. Draws are fixed, as a few in a hundred thousand exceed four
- * deviations. */
+/* The rounding errors of magnitudes, summed over all elements and draws, have the mean 0; fp32's
+ * own rounding is a thousandth of their spread. The draws are fixed, as a few in a hundred thousand
+ * random draws exceed four standard deviations. */
 START_TEST(every_width_is_unbiased_to_four_deviations)
 {
     const struct quantiser *q = &quantisers[_i];
@@ -270,7 +270,7 @@ END_TEST
 
 enum { ROWS = 40, COLUMNS = 30 };
 
-/* A matrix of the given rank: a [ROWS, rank] b [rank, COLUMNS]. */
+/* Makes a matrix of the given rank, as the product a [ROWS, rank] b [rank, COLUMNS]. */
 static float *matrix_of_rank(long rank)
 {
     float *a = numeric_floats(&numeric, ROWS * rank, 1);
@@ -356,8 +356,8 @@ START_TEST(a_matrix_of_rank_r_is_reproduced_exactly)
 }
 END_TEST
 
-/* The error of a projection never exceeds the matrix. With warm starts it falls towards the error
- * of the best matrix of this rank, which is the minimum. */
+/* The norm of a projection's error never exceeds that of the matrix. With warm starts it falls
+ * towards the error of the best matrix of this rank, which is the minimum. */
 START_TEST(warm_starts_lower_the_error_with_every_step)
 {
     enum { RANK = 2, STEPS = 12 };

@@ -31,7 +31,7 @@ static int64_t *random_ids(long n, int below)
 
 enum { TOKENS = 23, WIDTH = 9, TABLE = 11, SEQ = 5 };
 
-/* The table of one rank. Ranks hold 4, 4 and 3 rows. */
+/* The embedding rows of one rank. The ranks hold 4, 4 and 3 rows. */
 static struct embedding table_of(int rank)
 {
     return (struct embedding){

@@ -17,7 +17,7 @@ static void end(void)
     numeric_end(&numeric);
 }
 
-/* Values far from 0, for which a variance by E(x^2) - E(x)^2 would lose its digits. */
+/* Draws values far from 0, for which a variance by E(x^2) - E(x)^2 would lose its digits. */
 static float *shifted_floats(long n, float shift)
 {
     float *x = numeric_floats(&numeric, n, 1);
@@ -180,7 +180,7 @@ static const struct attention heads = {
 
 enum { HEAD_ROWS = 2 * 3 * (6 + 2), HEAD_DIM = 5, GROUP = 5, TOKEN_GROUPS = 2 * 3 * 2 };
 
-/* Is head `part` of a group a query, a key, or a value? */
+/* The heads of a group are queries, then one key (KEY_PART), then one value (VALUE_PART). */
 enum { KEY_PART = 3, VALUE_PART = 4 };
 
 START_TEST(queries_and_keys_but_not_values_are_normed_per_head)
@@ -201,7 +201,7 @@ START_TEST(queries_and_keys_but_not_values_are_normed_per_head)
 }
 END_TEST
 
-/* head_norm of one array of heads, in double. */
+/* Queries and keys of head_norm's input, in double. */
 struct head_case {
     double *qkv, *query, *key;
     float *dy;

@@ -90,7 +90,7 @@ END_TEST
 
 enum { DRAWS = 100000 };
 
-/* Six standard deviations of a count of DRAWS are allowed. */
+/* The number of dropped values may differ from its mean by six standard deviations. */
 START_TEST(dropout_drops_its_stated_share)
 {
     static const double shares[] = { 0, 0.1, 0.5, 0.999 };
@@ -103,7 +103,7 @@ START_TEST(dropout_drops_its_stated_share)
 }
 END_TEST
 
-/* The variance of the n-th moment's estimate is ((2n-1)!! - square of the moment) / DRAWS. */
+/* The variance of the estimate of the n-th moment is ((2n-1)!! - square of the moment) / DRAWS. */
 START_TEST(normal_numbers_have_the_moments_of_a_normal_distribution)
 {
     static float values[DRAWS];
@@ -124,7 +124,7 @@ START_TEST(normal_numbers_have_the_moments_of_a_normal_distribution)
 }
 END_TEST
 
-/* Chi-square of the cells, as in test_random.c. */
+/* Checks the chi-square statistic of the counts, as in test_random.c. */
 START_TEST(tokens_are_uniform_over_the_vocabulary)
 {
     static const uint32_t vocabs[] = { 1, 2, 7, 1000 };

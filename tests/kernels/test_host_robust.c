@@ -194,8 +194,8 @@ START_TEST(a_robust_rules_error_is_within_its_published_bound)
         double most = rules[_i].most((double)in.hostile / (in.count - 2 * in.hostile));
         double found = square_from(out, mean), variance = honest_variance(&in, mean);
         ck_assert_msg(found <= most * variance + rounding * ELEMENTS,
-                      "%s, f = %d of %d: %g of a variance of %g, at most %g", rules[_i].name,
-                      in.hostile, in.count, found, variance, most);
+                      "%s, f = %d of %d: squared error %g, variance %g, bound %g times that",
+                      rules[_i].name, in.hostile, in.count, found, variance, most);
     }
 }
 END_TEST

@@ -61,7 +61,7 @@ START_TEST(results_of_an_op_are_rounded_once)
 }
 END_TEST
 
-/* Parts of packed qkv that an op does not change. */
+/* Some parts of packed qkv are not changed by an op. */
 START_TEST(values_that_an_op_does_not_change_keep_their_bits)
 {
     enum { SEQ = 3, HEADS = 2, WIDTH = 4, QKV = SEQ * 3 * HEADS * WIDTH };

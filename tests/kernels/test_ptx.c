@@ -30,8 +30,8 @@ static int place_in(const struct layout *layout, int lane, int value)
     return place;
 }
 
-/* Offsets in columns of 16 for a and the sums, and of 8 for b, which CUTLASS stores as n x k: m +
- * 16 k, n + 8 k and m + 16 n. */
+/* Offsets in column-major matrices: m + 16 k for a, n + 8 k for b, which CUTLASS stores as n x k,
+ * and m + 16 n for the sums. */
 static const struct layout of_a = { { 32, 1 }, { 2, 2, 2 }, { 16, 8, 128 } };
 static const struct layout of_b = { { 16, 1 }, { 2, 2 }, { 8, 64 } };
 static const struct layout of_sum = { { 32, 1 }, { 2, 2 }, { 16, 8 } };
@@ -110,8 +110,8 @@ struct hand {
     uint32_t word;     /* result word of thread 5, if it runs */
 };
 
-/* %r1 is the thread, %r4 its word of shared memory, %r5 its neighbour's, %rd3 its word of global.
- */
+/* %r1 is the thread's index, %r4 the address of its word in shared memory, %r5 that of its
+ * neighbour's word, and %rd3 that of its word in global memory. */
 static const char frame[] =
     ".version 9.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 16 .b8 "
     "shared_bytes[];\n"
@@ -132,16 +132,17 @@ static const char frame[] =
 /* The kernel reads a word of the other warp. */
 #define READ_OTHER "ld.shared.u32 %r10, [%r9]; "
 
-/* "reads w" is the beginning of two errors: the other warp may have written already or not. */
+/* "reads w" is the beginning of two messages: which of them appears depends on whether the other
+ * warp has written yet. */
 static const struct hand hands[] = {
     { "a barrier", WRITE "bar.sync 0; " READ_NEXT, 64, 1, 256, NULL, 4 },
-    { "none", WRITE READ_NEXT, 64, 1, 256, "reads without a barrier what was written", 0 },
+    { "no barrier", WRITE READ_NEXT, 64, 1, 256, "reads without a barrier what was written", 0 },
     { "a barrier of the warp", WRITE "bar.warp.sync -1; " READ_NEXT, 64, 1, 256, NULL, 4 },
-    { "which is none of the block", WRITE "bar.warp.sync -1; ld.shared.u32 %r10, [%r3+128];", 64, 1,
-      256, "reads w", 0 },
+    { "a warp's barrier orders no other warp",
+      WRITE "bar.warp.sync -1; ld.shared.u32 %r10, [%r3+128];", 64, 1, 256, "reads w", 0 },
     { "a shuffle is no barrier", WRITE "shfl.sync.bfly.b32 %r11|%p1, %r1, 1, 31, -1; " READ_NEXT,
       32, 1, 256, "reads without a barrier", 0 },
-    { "written too early", WRITE "bar.sync 0; " READ_NEXT WRITE, 64, 1, 256,
+    { "overwritten too early", WRITE "bar.sync 0; " READ_NEXT WRITE, 64, 1, 256,
       "writes without a barrier what was read", 0 },
     { "two writers", "st.shared.u32 [%r3], %r1;", 32, 1, 256,
       "writes without a barrier what was written", 0 },
@@ -150,16 +151,15 @@ static const struct hand hands[] = {
       "atom.shared.add.u32 %r10, [%r3], 2; bar.sync 0; ld.shared.u32 %r10, [%r3]; "
       "st.global.u32 [%rd3], %r10;",
       64, 1, 256, NULL, 135 },
-    { "but not before a read",
+    { "atomics are not ordered before a read",
       "setp.ne.s32 %p1, %r1, 0; @!%p1 st.shared.u32 [%r3], 7; bar.sync 0; "
       "atom.shared.add.u32 %r10, [%r3], 2; ld.shared.u32 %r10, [%r3];",
       64, 1, 256, "reads without a barrier", 0 },
     { "nobody wrote it", "ld.shared.u32 %r10, [%r4];", 32, 1, 256, "reads what nobody wrote", 0 },
     { "beyond shared memory", "st.shared.u32 [%r4+4], %r1;", 64, 1, 256,
       "of shared memory, which has 256", 0 },
-    { "before it", "st.shared.u32 [%r4+-4], %r1;", 64, 1, 256, "of shared memory", 0 },
-    { "beyond global memory", "st.global.u32 [%rd3+1024], %r1;", 32, 1, 0, "none of the kernel's",
-      0 },
+    { "before shared memory", "st.shared.u32 [%r4+-4], %r1;", 64, 1, 256, "of shared memory", 0 },
+    { "beyond global memory", "st.global.u32 [%rd3+1024], %r1;", 32, 1, 0, "may not access", 0 },
     { "misaligned", "st.shared.u32 [%r4+2], %r1;", 32, 1, 256, "2 beyond a multiple", 0 },
     { "misaligned four", "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd3];", 32, 1, 0,
       "4 beyond a multiple", 0 },
@@ -173,13 +173,14 @@ static const struct hand hands[] = {
       64, 1, 1024, NULL, 5 },
     { "no wait", COPY "cp.async.commit_group; bar.sync 0; " READ_COPY, 64, 1, 1024,
       "asynchronous copy is still writing", 0 },
-    { "a wait for the one before", COPY "cp.async.commit_group; cp.async.wait_group 1; " READ_COPY,
-      64, 1, 1024, "asynchronous copy is still writing", 0 },
-    { "no commit", COPY "cp.async.wait_group 0; " READ_COPY, 64, 1, 1024,
+    { "a wait for earlier copies only",
+      COPY "cp.async.commit_group; cp.async.wait_group 1; " READ_COPY, 64, 1, 1024,
       "asynchronous copy is still writing", 0 },
-    { "a wait, and no barrier", COPY "cp.async.commit_group; cp.async.wait_group 0; " READ_OTHER,
+    { "a copy without a commit", COPY "cp.async.wait_group 0; " READ_COPY, 64, 1, 1024,
+      "asynchronous copy is still writing", 0 },
+    { "a wait without a barrier", COPY "cp.async.commit_group; cp.async.wait_group 0; " READ_OTHER,
       64, 1, 1024, "reads w", 0 },
-    { "copies that are left", COPY "cp.async.commit_group;", 64, 1, 1024, "are under way", 0 },
+    { "a copy without a wait", COPY "cp.async.commit_group;", 64, 1, 1024, "are under way", 0 },
     { "a copy of zeros",
       "cp.async.cg.shared.global [%r8], [%rd4], 16, 0; cp.async.commit_group; "
       "cp.async.wait_group 0; " READ_COPY "st.global.u32 [%rd3], %r10;",
@@ -196,7 +197,7 @@ static const struct hand hands[] = {
     { "a shuffle from lane 7",
       "shfl.sync.idx.b32 %r12|%p2, %r1, 7, 31, -1; st.global.u32 [%rd3], %r12;", 32, 1, 0, NULL,
       7 },
-    { "clamped to its segment",
+    { "a shuffle within a segment",
       "shfl.sync.bfly.b32 %r12|%p2, %r1, 2, 0x1c04, -1; "
       "selp.u32 %r13, 100, 0, %p2; add.s32 %r12, %r12, %r13; st.global.u32 [%rd3], %r12;",
       32, 1, 0, NULL, 5 },
@@ -215,17 +216,17 @@ static const struct hand hands[] = {
       32, 1, 0, NULL, 0xffffffff },
     { "the upper half of a product", "mul.hi.s32 %r10, -2, %r1; st.global.u32 [%rd3], %r10;", 32, 1,
       0, NULL, 0xffffffff },
-    { "bits put in", "bfi.b32 %r10, %r1, -1, 4, 8; st.global.u32 [%rd3], %r10;", 32, 1, 0, NULL,
+    { "inserted bits", "bfi.b32 %r10, %r1, -1, 4, 8; st.global.u32 [%rd3], %r10;", 32, 1, 0, NULL,
       0xfffff05f },
-    { "two to a register",
+    { "two bf16 values in a register",
       "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0fC0000000; "
       "cvt.rn.bf16x2.f32 %r10, %f1, %f2; st.global.u32 [%rd3], %r10;",
       32, 1, 0, NULL, 0x3f80c000 },
-    { "and in halves",
+    { "the halves of a register",
       "mov.b32 {%rs1, %rs2}, %r1; mov.b32 %r10, {%rs2, %rs1}; "
       "st.global.u32 [%rd3], %r10;",
       32, 1, 0, NULL, 0x50000 },
-    { "NaN is less than nothing",
+    { "comparisons with NaN",
       "mov.f32 %f1, 0f7FC00000; setp.lt.f32 %p1, %f1, 0f00000000; "
       "setp.geu.f32 %p2, %f1, 0f00000000; max.f32 %f2, %f1, 0f40000000; selp.u32 %r10, 1, 0, %p1; "
       "selp.u32 %r11, 2, 0, %p2; add.s32 %r10, %r10, %r11; cvt.rzi.s32.f32 %r12, %f2; "

@@ -90,7 +90,8 @@ static bool pass_barrier(struct turn *turn)
     memset(turn->is_waiting, 0, sizeof turn->is_waiting);
     turn->block.epoch++;
     return turn->block.epoch < UINT16_MAX ||
-           err_set(turn->block.err, ERR_INPUT, "", "too many barriers of a block to count");
+           err_set(turn->block.err, ERR_INPUT, "",
+                   "a block has passed more barriers than the counter holds");
 }
 
 /* A warp that can run, or -1. */

@@ -48,8 +48,8 @@ struct ptx_insn;
 /* The meaning of an opcode with its modifiers. */
 struct ptx_opcode {
     const char *name;
-    /* Operands as the text groups them: h, w, d have 16, 32, 64 bits, p is a predicate, * a
-     * register of any width, m an address, i a number, l a label. */
+    /* Kinds of operands, grouped as in the text: h, w, d have 16, 32, 64 bits, p is a predicate, *
+     * a register of any width, m an address, i a number, l a label. */
     const char *operands;
     enum ptx_kind kind;
     void (*run)(const struct ptx_insn *insn, char *registers, uint32_t lanes);

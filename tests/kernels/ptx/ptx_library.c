@@ -129,7 +129,8 @@ static bool read_program(struct ptx_library *library, struct err *err)
     memcpy(library->program, bytes, length);
     free(bytes);
     if (!table_of(library))
-        return err_set(err, ERR_UNAVAILABLE, "", "this program has no table of its functions");
+        return err_set(err, ERR_UNAVAILABLE, "",
+                       "this program has no symbol table (was it stripped?)");
     struct symbols symbols = symbols_of(library);
     library->moved_by = moved_by(&symbols);
     return true;

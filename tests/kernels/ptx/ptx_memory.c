@@ -163,7 +163,7 @@ static const char *note(struct ptx_tag *tag, enum ptx_touch touch, const struct 
         return NULL;
     }
     if (tag->is_in_flight)
-        return "touches what an asynchronous copy is still writing, begun";
+        return "accesses what an asynchronous copy is still writing; the copy was begun";
     bool is_ordered = (touch == PTX_ATOMIC && tag->is_atomic) ||
                       is_before(tag->writer, tag->written_block_epoch, tag->written_warp_epoch, by);
     if (!is_ordered)
@@ -181,7 +181,7 @@ static const char *note(struct ptx_tag *tag, enum ptx_touch touch, const struct 
     return NULL;
 }
 
-/* The bytes of an access mostly have the same record, which is then judged once. */
+/* The bytes of an access mostly have the same record, which is then checked once. */
 static bool note_all(struct ptx_tag *tags, size_t bytes, enum ptx_touch touch,
                      const struct ptx_toucher *by, const char *space, uint64_t offset,
                      struct err *err)
@@ -211,8 +211,8 @@ static bool is_aligned(uint64_t address, size_t bytes, const char *space, struct
 {
     return address % bytes == 0 ||
            err_set(err, ERR_INPUT, "",
-                   "%zu bytes at once of %s memory at an address that is %llu "
-                   "beyond a multiple",
+                   "access to %zu bytes of %s memory at an address that is %llu bytes "
+                   "beyond a multiple of this size",
                    bytes, space, (unsigned long long)(address % bytes));
 }
 
@@ -240,7 +240,7 @@ void *ptx_touch_global(struct ptx_memory *memory, uint64_t address, size_t bytes
         return NULL;
     if (!range || address - range->begin + bytes > range->bytes) {
         err_set(err, ERR_INPUT, "",
-                "%zu bytes of global memory that are none of the kernel's, at "
+                "access to %zu bytes of global memory that the kernel may not access, at "
                 "0x%llx",
                 bytes, (unsigned long long)address);
         return NULL;
@@ -260,7 +260,8 @@ void *ptx_touch_shared(struct ptx_memory *memory, uint64_t address, size_t bytes
         return NULL;
     if (address < PTX_SHARED_BASE || offset > memory->shared_bytes ||
         bytes > memory->shared_bytes - offset) {
-        err_set(err, ERR_INPUT, "", "%zu bytes at %lld of shared memory, which has %zu", bytes,
+        err_set(err, ERR_INPUT, "",
+                "access to %zu bytes at byte %lld of shared memory, which has %zu bytes", bytes,
                 (long long)offset, memory->shared_bytes);
         return NULL;
     }

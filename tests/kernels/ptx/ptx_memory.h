@@ -60,7 +60,7 @@ struct ptx_toucher {
     uint16_t block_epoch, warp_epoch;
 };
 
-/* `{ 0 }` is empty. */
+/* A struct ptx_memory that is `{ 0 }` has no ranges. */
 void ptx_memory_add(struct ptx_memory *memory, const void *begin, size_t bytes);
 void ptx_memory_remove(struct ptx_memory *memory, const void *begin);
 void ptx_memory_free(struct ptx_memory *memory);

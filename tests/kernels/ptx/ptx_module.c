@@ -73,7 +73,7 @@ static bool find_labels(struct ptx_parser *p)
     while (depth > 0) {
         ptx_skip_space(&scan);
         if (!*scan.at)
-            return ptx_fail(p, "no end of", p->kernel->name);
+            return ptx_fail(p, "missing end of", p->kernel->name);
         if (ptx_take(&scan, "{") || ptx_take(&scan, "}")) {
             depth += scan.at[-1] == '{' ? 1 : -1;
             continue;
@@ -86,7 +86,7 @@ static bool find_labels(struct ptx_parser *p)
             continue;
         }
         if (!ptx_take_until(&scan, ';', text))
-            return ptx_fail(p, "no end of", text);
+            return ptx_fail(p, "missing end of", text);
         count += word[0] != '.';
     }
     p->most_insns = count + 1;
@@ -151,7 +151,7 @@ static bool take_param(struct ptx_parser *p)
     }
     align = align ? align : bytes;
     if (bytes == 0 || count == 0)
-        return ptx_fail(p, "no size of parameter", word);
+        return ptx_fail(p, "missing size of parameter", word);
     k->param_bytes = (k->param_bytes + align - 1) / align * align;
     *param = (struct ptx_param){ arena_text(p->arena, word), k->param_bytes, bytes * count };
     k->param_bytes += param->bytes;
@@ -193,7 +193,7 @@ static bool skip_body(struct ptx_parser *p)
 {
     for (int depth = 1; depth > 0; p->at++) {
         if (!*p->at)
-            return ptx_fail(p, "no end of", p->kernel->name);
+            return ptx_fail(p, "missing end of", p->kernel->name);
         p->line += *p->at == '\n';
         depth += (*p->at == '{') - (*p->at == '}');
     }
@@ -224,7 +224,7 @@ static bool take_shared(struct ptx_parser *p)
         return false;
     char *name = strstr(text, ".b8"), *end = strstr(text, "[]");
     if (!name || !end || end - name - 3 >= (long)sizeof p->shared)
-        return ptx_fail(p, "no dynamic shared memory:", text);
+        return ptx_fail(p, "expected dynamic shared memory, found", text);
     *end = '\0';
     snprintf(p->shared, sizeof p->shared, "%s", name + 3);
     return true;

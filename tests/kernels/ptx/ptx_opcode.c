@@ -152,7 +152,8 @@ typedef int none;
     X(setp_le_##type, "setp.le." text, pred, type, type, none, a <= b) \
     X(setp_gt_##type, "setp.gt." text, pred, type, type, none, a > b)  \
     X(setp_ge_##type, "setp.ge." text, pred, type, type, none, a >= b)
-/* Comparisons of floats. NaN satisfies only the unordered ones; `ne` is not one of them. */
+/* Comparisons of floats. NaN satisfies only the unordered comparisons (with a `u`); `ne` is an
+ * ordered one. */
 #define COMPARED_FLOATS(X, type, text)                                              \
     X(setp_eq_##type,  "setp.eq."  text, pred, type, type, none, a == b)             \
     X(setp_ne_##type,  "setp.ne."  text, pred, type, type, none, a < b || a > b)     \

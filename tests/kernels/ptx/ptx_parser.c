@@ -70,7 +70,7 @@ bool ptx_expect(struct ptx_parser *p, const char *mark)
     if (ptx_take(p, mark))
         return true;
     snprintf(here, sizeof here, "%.20s", p->at);
-    return ptx_fail(p, "another mark is expected at", here);
+    return ptx_fail(p, "unexpected text at", here);
 }
 
 bool ptx_take_until(struct ptx_parser *p, char mark, char text[PTX_MOST_STATEMENT])
@@ -80,7 +80,7 @@ bool ptx_take_until(struct ptx_parser *p, char mark, char text[PTX_MOST_STATEMEN
          ptx_skip_space(p))
         text[n++] = *p->at++;
     text[n] = '\0';
-    return *p->at == mark ? (p->at++, true) : ptx_fail(p, "no end of", text);
+    return *p->at == mark ? (p->at++, true) : ptx_fail(p, "missing end of", text);
 }
 
 /* --- registers ---------------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ static bool read_value(struct ptx_parser *p, const char *text, int bits, struct 
     uint64_t value;
     if (ptx_find_register(p, text, out)) {
         bool fits = bits == 0 || out->bits == bits;
-        return fits || ptx_fail(p, "a register of another width is expected than", text);
+        return fits || ptx_fail(p, "expected a register of another width, found", text);
     }
     if (!read_number(text, &value) && !find_address(p, text, &value))
         return ptx_fail(p, "neither register nor number:", text);
@@ -266,7 +266,7 @@ static bool read_operand(struct ptx_parser *p, char kind, char *text, struct ptx
             }
         return ptx_fail(p, "no such label:", text);
     }
-    return ptx_fail(p, "no kind of operand for", text);
+    return ptx_fail(p, "unknown kind of operand for", text);
 }
 
 /* Splits operands at commas outside {} into groups, and groups at commas or bars. */
@@ -314,7 +314,7 @@ bool ptx_read_operands(struct ptx_parser *p, struct ptx_insn *insn, char *text)
     memcpy(copy, text, strlen(text) + 1);
     insn->count = split_operands(text, items, shape);
     if (!has_shape(insn->op.operands, shape) || insn->count > PTX_MOST_OPERANDS)
-        return ptx_fail(p, "other operands are expected than", copy);
+        return ptx_fail(p, "expected other operands, found", copy);
     const char *kind = insn->op.operands;
     for (int i = 0; i < insn->count; i++, kind++) {
         kind += *kind == ' ';

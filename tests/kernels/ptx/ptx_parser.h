@@ -59,7 +59,7 @@ bool ptx_take_registers(struct ptx_parser *p);
 bool ptx_find_register(const struct ptx_parser *p, const char *name, struct ptx_operand *out);
 bool ptx_read_operands(struct ptx_parser *p, struct ptx_insn *insn, char *text);
 
-/* Removes braces, so that the parts of a pack are ordinary operands. */
+/* Removes the braces around several registers, so that the registers are ordinary operands. */
 void ptx_remove_braces(char *text);
 
 #endif

@@ -174,7 +174,7 @@ static void add_copy(struct ptx_copies *copies, struct ptx_copy copy)
 static bool begin_copies(const struct step *s)
 {
     if (s->insn->at[2].value != COPY_BYTES)
-        return fail(s, "copies another number of bytes than 16");
+        return fail(s, "copies a number of bytes other than 16");
     EACH_LANE(lane, s->lanes)
     {
         struct ptx_copies *copies = &s->warp->copies[lane];
@@ -239,7 +239,7 @@ static bool shuffle(const struct step *s)
         bool is_valid = from <= last;
         from = is_valid ? from : lane;
         if (!(s->lanes >> from & 1))
-            return fail(s, "takes the value of a lane that does not take part");
+            return fail(s, "reads the value of a lane that does not participate");
         words(s, 0)[lane] = given[from];
         valid |= (uint32_t)is_valid << lane;
     }
@@ -447,7 +447,8 @@ static bool run_step(const struct step *s)
         return ballot(s);
     case PTX_WARP_BARRIER:
         s->warp->epoch++;
-        return s->warp->epoch < UINT16_MAX || fail(s, "too many barriers of a warp to count");
+        return s->warp->epoch < UINT16_MAX ||
+               fail(s, "a warp has passed more barriers than the counter holds");
     case PTX_RETURN:
         return end_threads(s);
     case PTX_BARRIER:
@@ -468,7 +469,7 @@ static bool may_run(const struct step *s, uint32_t group)
 {
     bool is_together = mask_operand(s->insn->op.kind) != NOT_TOGETHER;
     if (is_together && s->lanes != group)
-        return fail(s, "some lanes of a warp leave out what all must do together");
+        return fail(s, "some lanes of a warp skip an instruction that all must execute together");
     if (needs_whole_warp(s->insn->op.kind) && group != ~0u)
         return fail(s, "needs all lanes of a warp, of which some have returned");
     return true;

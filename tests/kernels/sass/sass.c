@@ -46,8 +46,8 @@ static long matrices_bytes(const struct insn *insn)
     return (1L << (insn->high >> 8 & 3)) * 8 * 16;
 }
 
-/* The instruction that a branch at `i` goes to: a signed number of 4 bytes, from the next one on,
- * in two pieces. */
+/* Returns the index of the instruction that the branch at `i` jumps to. The branch contains the
+ * distance from the next instruction, as a signed number in units of 4 bytes, in two bit fields. */
 static long branch_target(const struct insn *insn, long i)
 {
     uint64_t upper = insn->low >> 34 | (insn->high & 0x3ffff) << 30; /* 48 bits */
@@ -119,7 +119,7 @@ static bool is_innermost(const struct insn *insns, long first, long end)
     return true;
 }
 
-/* Finds the main loop. After the end of every kernel is a branch to itself, which is not a loop. */
+/* Finds the main loop. Every kernel is followed by a branch to itself, which is not a loop. */
 static struct sass_work best_loop(const struct insn *insns, long count)
 {
     struct sass_work best = { 0 };
