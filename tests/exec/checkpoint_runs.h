@@ -5,7 +5,8 @@
 #include "exec/run/checkpoint.h"
 #include "tests/exec/parity.h"
 
-/* The folder of a test. The make and remove functions are the test's fixture. */
+/* The folder of a test. checkpoint_folder_make and checkpoint_folder_remove are a test's fixture.
+ */
 extern char checkpoint_folder[64];
 void checkpoint_folder_make(void);
 void checkpoint_folder_remove(void);

@@ -40,7 +40,7 @@ static int visit_row(struct triples *triples, const struct covering_row *row, bo
     return lacking;
 }
 
-/* Among the rows near a random index, the one with the most new triples. */
+/* Returns, among the rows near a random index, the one with the most new triples. */
 static int choose_row(struct triples *seen, const struct covering_rows *possible, uint32_t word)
 {
     enum { TRIED = 64 };

@@ -1,4 +1,5 @@
-/* tests/exec/list_run.h - runs an op list given as data with the host's executor. */
+/* tests/exec/list_run.h - runs an op list (a sequence of operations of a model) that is given as
+ * data with the host's executor. */
 #ifndef TESTS_EXEC_LIST_RUN_H
 #define TESTS_EXEC_LIST_RUN_H
 
@@ -9,9 +10,10 @@
 
 enum { LIST_RUN_SEQUENCES = 2 };
 
-/* A list on one rank, with random weights and inputs, in fp32. */
+/* An op list on one rank, with random weights and inputs, in fp32. */
 struct list_run {
-    struct numeric numeric; /* owns all memory; the choices of experts are always the same */
+    struct numeric numeric; /* owns all memory; random values, except that tokens always choose
+                             * the same experts */
     struct model model;
     struct plan plan;
     struct local_ops lists;

@@ -55,8 +55,9 @@ static bool is_from_before(struct ops forward, int value)
 static void check_reads(struct ops ops, const struct op *op, const bool *there)
 {
     for (int i = 0; i < op->in.count; i++)
-        ck_assert_msg(there[op->in.at[i]], "%s, pass %d, of kind %s: operand %d is value %d",
-                      op->name, (int)op->pass, op_kind_infos[op->kind].text, i, op->in.at[i]);
+        ck_assert_msg(there[op->in.at[i]],
+                      "%s, pass %d, of kind %s: operand %d, value %d, does not exist yet", op->name,
+                      (int)op->pass, op_kind_infos[op->kind].text, i, op->in.at[i]);
     for (int i = 0; i < MAX_SUMS; i++)
         ck_assert(op->sum[i] == NO_ID || there[op->sum[i]]);
     for (int i = 0; i < op->weights.count; i++)
@@ -66,7 +67,8 @@ static void check_reads(struct ops ops, const struct op *op, const bool *there)
 static void check_makes(struct ops ops, const struct op *op, bool *there)
 {
     for (int i = 0; i < op->out.count; i++) {
-        ck_assert_msg(!there[op->out.at[i]], "%s makes value %d again", op->name, op->out.at[i]);
+        ck_assert_msg(!there[op->out.at[i]], "%s computes value %d a second time", op->name,
+                      op->out.at[i]);
         ck_assert_double_gt(ops.operands->values[op->out.at[i]].bytes, 0);
         there[op->out.at[i]] = true;
     }

@@ -22,9 +22,9 @@ int op_index(struct ops ops, const char *name, enum op_kind kind, enum op_pass p
 /* The product that computes a gradient. */
 const struct op *gradient_product(struct ops backward, const char *name, enum op_pass pass);
 
-/* Fails the test unless every value that an op reads exists when the op runs. The value must be
- * made once, earlier, or be the list's input. A backward may also read values that the forward
- * keeps, and the gradient of the output. */
+/* Fails the test unless every value that an op reads exists when the op runs. An earlier op must
+ * have computed the value, only once, or it is the list's input. A backward may also read values
+ * that the forward keeps, and the gradient of the output. */
 void check_operands(struct ops forward, struct ops backward);
 
 /* Bytes kept from forward to backward. Selective recompute frees values that only the attention

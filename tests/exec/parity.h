@@ -82,7 +82,8 @@ int parity_ranks(const char *layout);
 void parity_run(const struct model *model, const char *layout, const struct parity_run *run,
                 struct parity_result *out);
 void parity_release(struct parity_result *result);
-/* Runs two steps with these op list options, in which attention and types are filled in. */
+/* Runs two steps with these op list options; the function itself sets the options of attention and
+ * types. */
 struct parity_result parity_run_lists(const struct model *model, const char *layout, int precision,
                                       struct layer_options options);
 

@@ -49,11 +49,11 @@ struct parity_verdict parity_compare(const struct parity_run *run, const struct 
 {
     for (int step = 0; step < run->steps; step++) {
         if (!is_within(1e-5, many->loss[step], one->loss[step]))
-            return differ("step %d: loss %.9g, alone %.9g", step + 1, many->loss[step],
+            return differ("step %d: loss %.9g, on one rank %.9g", step + 1, many->loss[step],
                           one->loss[step]);
         if (!is_within(1e-4, many->gradient_norm[step], one->gradient_norm[step]))
-            return differ("step %d: norm %.9g, alone %.9g", step + 1, many->gradient_norm[step],
-                          one->gradient_norm[step]);
+            return differ("step %d: norm %.9g, on one rank %.9g", step + 1,
+                          many->gradient_norm[step], one->gradient_norm[step]);
     }
     double apart = parity_distance(one, many);
     if (!(apart < (run->optimizer == OPTIMIZER_ADAM ? 1e-4 : 1e-5)))
@@ -66,8 +66,8 @@ void parity_check_losses(const struct parity_result *alone, const struct parity_
 {
     for (int step = 0; step < steps; step++)
         ck_assert_msg(is_within(tolerance, many->loss[step], alone->loss[step]),
-                      "%s, step %d: loss %.9g, alone %.9g", layout, step + 1, many->loss[step],
-                      alone->loss[step]);
+                      "%s, step %d: loss %.9g, on one rank %.9g", layout, step + 1,
+                      many->loss[step], alone->loss[step]);
 }
 
 static bool is_equal(const struct parity_weight *a, const struct parity_weight *b)

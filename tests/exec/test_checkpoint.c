@@ -21,7 +21,7 @@ static bool load(struct rank *rank, const struct parity_run *run, struct err *er
     struct checkpoint_state state;
     return checkpoint_load(rank, checkpoint_folder, &state, err) &&
            (state.step == run->first_step - 1 ||
-            err_set(err, ERR_INPUT, "step", "%ld was loaded", state.step));
+            err_set(err, ERR_INPUT, "step", "step %ld was loaded", state.step));
 }
 
 /* Runs three steps and saves. */
@@ -90,8 +90,8 @@ START_TEST(a_resumed_run_has_the_same_bits_as_an_uninterrupted_run)
 }
 END_TEST
 
-/* Files of checkpoints are written in slices. A weight of 33,000 rows and 32 columns has more
- * elements than one slice. */
+/* Checkpoints are written in slices. A weight of 33,000 rows and 32 columns has more elements than
+ * one slice. */
 START_TEST(weights_of_several_slices_are_saved_completely)
 {
     struct model model = parity_gpt();
@@ -191,7 +191,7 @@ static const char *const from_to[][2] = {
 };
 enum { NUM_MOVES = LENGTH(from_to) };
 
-/* The weights are the same bits right after loading, under any layout. */
+/* Right after loading, the weights have the same bits under any layout. */
 START_TEST(a_run_resumes_under_another_layout)
 {
     if (is_spared(_i, 2))
@@ -314,7 +314,7 @@ START_TEST(another_model_seed_or_optimizer_is_refused)
 }
 END_TEST
 
-/* Runs with the same gradient exchange but another layout. An exchange without error memory keeps
+/* Runs with the same gradient exchange but another layout. An exchange without error feedback keeps
  * no state, so its checkpoint can be loaded. */
 static const struct {
     const char *from, *to;

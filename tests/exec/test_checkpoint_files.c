@@ -1,5 +1,5 @@
-/* Damaged, truncated, half-written and multiple checkpoints: which one is found, and which files
- * are kept. */
+/* Tests which checkpoint is found, and which files are kept, if checkpoints are damaged, truncated,
+ * half-written or several. */
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_file.h"
 #include "kernels/host/philox.h"
@@ -85,7 +85,7 @@ static void check_falls_back(struct rank *rank, const char *what)
     ck_assert_msg(checkpoint_load(rank, checkpoint_folder, &state, &err), "%s: %s: %s", what,
                   err.where, err.msg);
     ck_assert_msg(state.step == 1, "%s: step %ld was loaded", what, state.step);
-    ck_assert_msg(state.damage.code == ERR_INPUT, "%s: nothing was said", what);
+    ck_assert_msg(state.damage.code == ERR_INPUT, "%s: the damage was not reported", what);
 }
 
 static void bring_back(void)

@@ -8,7 +8,7 @@ set -u
 
 export SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host SIMSEARCH_GEMM_TABLE=
 if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then
-    echo "built for the release variant alone, where there is a C++ compiler; its package is g++"
+    echo "the plugin is built only for the release variant, with a C++ compiler (package g++)"
     exit 77
 fi
 
@@ -24,8 +24,8 @@ EOF
 model one-head 1 64
 model two-heads 2 32
 
-# expect MODEL TOKENS ERROR: computes the losses on the host, and sets the error that is allowed because
-# sums have another order
+# expect MODEL TOKENS ERROR: computes the losses on the host, and sets the relative error that is
+# allowed because sums have another order
 expect() {
     small=(--model "$work/$1.json" --batch 4 --steps 2 --json) tokens=$2 error=$3
     run 0 run "${small[@]}" --gpus 1 --layout "$tokens" --backend host
@@ -80,7 +80,7 @@ for layout in "${layouts[@]}"; do
     issued=$(sed -n '/"loss"/,/]/p' "$work/out")
     run 0 "${graphs[@]}" --layout "$layout"
     shows '"captured": 2'
-    [ "$(sed -n '/"loss"/,/]/p' "$work/out")" = "$issued" ] || fail "other losses with graphs"
+    [ "$(sed -n '/"loss"/,/]/p' "$work/out")" = "$issued" ] || fail "the losses differ with graphs"
 done
 
 # The run uses graphs as the stack predicts.
@@ -93,7 +93,7 @@ for layout in "${layouts[@]}"; do
     foreseen=$(predicted_s)
     run 0 run "${asked[@]}" --steps 2 --backend cuda
     sed -n '/"predicted"/,$p' "$work/out" >"$work/part" && mv "$work/part" "$work/out"
-    [ "$(predicted_s)" = "${foreseen:?}" ] || fail "predicts $(predicted_s) s, and simulate $foreseen"
+    [ "$(predicted_s)" = "${foreseen:?}" ] || fail "run predicts $(predicted_s) s, simulate $foreseen"
 done
 
 # --- a stopped rank -----------------------------------------------------------------------------

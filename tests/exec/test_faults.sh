@@ -23,7 +23,7 @@ wait_for_steps() {
         kill -0 "$1" 2>/dev/null || break
         sleep 0.02
     done
-    fail "no second checkpoint came"
+    fail "no second checkpoint was written"
 }
 
 # interrupt CODE SIGNAL LAYOUT FOLDER: rank 1 gets the signal while the run saves every few steps.
@@ -56,7 +56,7 @@ resume() {
         fail "$1: losses $(losses_in "$work/rest")after step $step, not ${whole[*]:step}"
 }
 
-# The signal sometimes arrives between two steps.
+# The signal may arrive between two steps, so that rank 0 waits for a checkpoint or for other ranks.
 waits='^rank 0 waits ([A-Z_]+( c[0-9])?( mb[0-9])?( (from|to) 1)?|for a checkpoint .*|for what .*)$'
 
 interrupt 75 KILL "pp2 dtype=fp32" "$work/killed"
@@ -106,13 +106,13 @@ if has_mpi; then
     faults_over_mpi
     launch=()
 else
-    echo "faults over MPI are not tested: mpirun or simsearch-mpi.so is not here"
+    echo "faults over MPI are not tested: mpirun or simsearch-mpi.so is missing"
 fi
 
 # --- faulty commands ----------------------------------------------------------------------------
 
 "$SIMSEARCH" "${tiny[@]}" --layout dp2 --checkpoint "$work/stopped" >"$work/out" 2>"$work/err" &&
-    fail "a fresh run took the folder of another"
+    fail "a new run accepted the checkpoint folder of another run"
 says 'has checkpoints of a run up to step'
 run 2 "${tiny[@]}" --layout dp2 --resume
 run 4 "${tiny[@]}" --layout dp2 --resume --checkpoint "$work/none"

@@ -32,8 +32,8 @@ static void tear_down(void)
     gpu->close(device);
 }
 
-/* A stream posts how far it has come. It does so without host functions, which would stall the
- * stream. */
+/* A stream posts (writes to memory) how far it has come. It does so without host functions, which
+ * would stall the stream. */
 START_TEST(stream_positions_are_posted_without_host_functions)
 {
     struct err err = { 0 };
@@ -50,7 +50,7 @@ START_TEST(stream_positions_are_posted_without_host_functions)
 }
 END_TEST
 
-/* Streams that cannot write values: posts then pass through the host. */
+/* If streams cannot write values to memory, posts pass through the host. */
 START_TEST(posts_arrive_on_streams_that_cannot_write_values)
 {
     struct err err = { 0 };

@@ -9,7 +9,7 @@ set -u
 BUILT=$(dirname "$SIMSEARCH") MODEL=$work/small.json KEPT=$work/kept
 export BUILT MODEL KEPT SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host PATH=$work/bin:$PATH
 if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then
-    echo "built for the release variant alone, where there is a C++ compiler; its package is g++"
+    echo "the plugin is built only for the release variant, with a C++ compiler (package g++)"
     exit 77
 fi
 mkdir "$work/bin" "$work/lib"
@@ -82,7 +82,7 @@ run 6 calibrate --backend cuda
 says '^simsearch: nvml: '
 
 last=(gpu_ops "bias gradient")
-"$BUILT/tests/gpu/gpu_ops" "bias gradient" >"$work/out" || fail "failed"
+"$BUILT/tests/gpu/gpu_ops" "bias gradient" >"$work/out" || fail "gpu_ops failed"
 shows '^1 of 1 ops as on the host'
 
 # The kit contains the tree, the programs and their libraries. On a machine without a GPU it reports
@@ -92,11 +92,11 @@ cp "$SIMSEARCH" "$work/built/"
 cp "$SIMSEARCH_PLUGINS/simsearch-cuda.so" "$work/built/"
 cp "$BUILT"/tests/gpu/gpu_{ops,step} "$work/built/tests/gpu/"
 last=(tests/gpu.sh pack)
-BUILT=$work/built KIT_CUDA=0 KIT_GZIP='gzip -1' "$(dirname "$0")/../gpu.sh" pack "$work/kit.tar.gz" >"$work/out" || fail "no kit"
+BUILT=$work/built KIT_CUDA=0 KIT_GZIP='gzip -1' "$(dirname "$0")/../gpu.sh" pack "$work/kit.tar.gz" >"$work/out" || fail "the kit was not built"
 shows 'tar xzf kit.tar.gz && simsearch-gpu-kit/tests/gpu.sh'
 tar xzf "$work/kit.tar.gz" -C "$work"
 nvidia_smi "No devices were found" 6
-env -u BUILT -u KEPT "$work/simsearch-gpu-kit/tests/gpu.sh" >"$work/out" && fail "passed without a GPU"
+env -u BUILT -u KEPT "$work/simsearch-gpu-kit/tests/gpu.sh" >"$work/out" && fail "gpu.sh passed without a GPU"
 shows '^no GPU: nothing else can be run'
 [ -s "$work/simsearch-gpu-kit/build/release/gpu/result.json" ] || fail "the kit has left no result"
 nvidia_smi "NVIDIA H200, 0.0" 0

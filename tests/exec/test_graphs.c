@@ -72,11 +72,11 @@ START_TEST(graphs_change_no_bit)
     struct parity_run replayed = with_graphs(issued, &counts);
     parity_run(&model, cases[_i].layout, &issued, &one);
     parity_run(&model, cases[_i].layout, &replayed, &other);
-    ck_assert_msg(parity_is_equal(&one, &other, issued.steps), "%s: other bits with graphs",
+    ck_assert_msg(parity_is_equal(&one, &other, issued.steps), "%s: results differ with graphs",
                   cases[_i].layout);
     ck_assert_msg(counts.replayed >= counts.issued + counts.captured,
-                  "%s: %ld passes issued, %ld captured, only %ld replayed", cases[_i].layout,
-                  counts.issued, counts.captured, counts.replayed);
+                  "%s: %ld passes were issued, %ld captured and only %ld replayed",
+                  cases[_i].layout, counts.issued, counts.captured, counts.replayed);
     parity_release(&one);
     parity_release(&other);
 }
@@ -224,7 +224,7 @@ static bool expect_refusal(struct rank *rank, const struct parity_run *run, stru
     if (take_steps(rank, run->steps + 1, 1, &loss, &found))
         return err_set(err, ERR_SYSTEM, "graphs", "the fault was not noticed");
     return strcmp(found.where, "graphs") == 0 ||
-           err_set(err, ERR_SYSTEM, "graphs", "expected its own words, found %s", found.msg);
+           err_set(err, ERR_SYSTEM, "graphs", "expected an error at graphs, found %s", found.msg);
 }
 
 START_TEST(a_pass_that_differs_from_its_graph_ends_the_run)

@@ -43,7 +43,7 @@ static void check_alike(const struct parity_result *one, const struct parity_res
 {
     parity_check_losses(one, many, COMPARED, 1e-4, layout);
     ck_assert_msg(fabs(mean_of_last(many->loss) / mean_of_last(one->loss) - 1) < 0.005,
-                  "%s: at the end %.6g, alone %.6g", layout, mean_of_last(many->loss),
+                  "%s: final loss %.6g, on one rank %.6g", layout, mean_of_last(many->loss),
                   mean_of_last(one->loss));
 }
 

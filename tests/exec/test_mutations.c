@@ -1,6 +1,6 @@
-/* Tests the parity tests: each fault injected into a run of several ranks must make it differ from
- * one rank alone. Faults replace functions in the tables of communicator and kernels. Ranks are
- * threads and, with MPI, also processes. */
+/* Tests the parity tests: each fault injected into a run of several ranks must change its result,
+ * compared with one rank. Faults replace functions in the tables of communicator and kernels. Ranks
+ * are threads and, with MPI, also processes. */
 #include "tests/exec/mpirun.h"
 
 /* --- groups ------------------------------------------------------------------------------- */
@@ -38,8 +38,8 @@ static void drop_tied_sum(const struct comm_call *call)
         whole->issue(call);
 }
 
-/* Fault: drops the sums in place that have a norm's width. Only sequence parallelism has such
- * sums. */
+/* Fault: skips all-reduces over tensor ranks that have the length of a norm's gradient. Only
+ * sequence parallelism has such sums. */
 static void drop_partial_sum(const struct comm_call *call)
 {
     bool is_sum = call->kind == COMM_ALL_REDUCE && call->reduction == REDUCTION_SUM;
@@ -64,8 +64,8 @@ static void forget_scale(struct kernels *kernels, struct stream *stream,
     kernels_host.loss_gradient(kernels, stream, &wrong);
 }
 
-/* Fault: dropout is drawn by the row in this rank's batch instead of the row in the global batch.
- * This is correct only on one rank. */
+/* Fault: dropout is drawn for the index of a row in this rank's batch instead of the index in the
+ * global batch. This is correct only on one rank. */
 static void draw_own_rows(struct kernels *kernels, struct stream *stream,
                           const struct residual_args *args)
 {

@@ -1,5 +1,6 @@
-/* Op lists that belong to no model, given as data. The memory model counts them, and the host's
- * executor runs them. Outputs and gradients are compared with plain code in double. */
+/* Tests op lists (sequences of operations) that are given as data and belong to no model. The
+ * memory model counts their bytes, and the host's executor runs them. Outputs and gradients are
+ * compared with plain code in double. */
 #include "tests/exec/list_run.h"
 #include "tests/exec/op_lists.h"
 #include "tests/kernels/reference.h"
@@ -23,7 +24,7 @@ enum { TOKENS = 16, HIDDEN = 8, FP32 = 4 };
         .bytes = FP32 * (count), .form = VALUE_STATISTICS \
     }
 
-/* A run in double, whose arrays may be varied. */
+/* A computation in double, whose arrays may be varied. */
 struct plain {
     double *x, *aside[MAX_IDS], **weights;
     double *y; /* output of the list, or NULL if the list has none */
@@ -363,7 +364,7 @@ static double cross_plain(const struct plain *p)
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-/* Lists with sums computed by hand; values are in the order of the list. */
+/* Lists whose sums are computed by hand; the values below are in the order of the list. */
 static const struct {
     struct listed listed;
     double (*plain)(const struct plain *p); /* function that computes loss and output in double */

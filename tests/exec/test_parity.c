@@ -66,7 +66,8 @@ static struct parity_process process;
 static void check_norm(const char *layout, double alone, double many, double clip)
 {
     ck_assert_msg(alone > 2 * clip, "a norm of %g is hardly clipped", alone);
-    ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: norm %.9g, alone %.9g", layout, many, alone);
+    ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: norm %.9g, on one rank %.9g", layout, many,
+                  alone);
 }
 
 /* The first block is wide, instead of the second and the fourth. */
@@ -113,10 +114,9 @@ START_TEST(every_layout_trains_like_one_rank)
 END_TEST
 
 /* A step with a learning rate of 0 changes no weight, so the test sees the initial weights.
- * Matrices are drawn with a deviation of 0.02, those that write to the stream of 4 layers with 0.02
- * / sqrt(2 x 4); the deviation of n draws is off by a factor of
- * 1
- * +- 1 / sqrt(2 n). Gains of norms are 1. */
+ * Matrices are drawn with a standard deviation of 0.02; those that write to the residual stream of
+ * 4 layers have 0.02 / sqrt(2 x 4). The deviation of n draws has a relative error of about 1 /
+ * sqrt(2 n). Gains of norms are 1. */
 START_TEST(initial_weights_have_megatrons_standard_deviations)
 {
     struct model model = parity_llama();

@@ -1,7 +1,8 @@
 /* Layouts and models combined freely: any three choices together train as one rank does.
  *
- * By default it runs the first rows of a covering array, which have the most triples; rows differ
- * each time, and SEED=N repeats them. A campaign runs every layout of the space. */
+ * By default the test runs the first rows of a covering array, which contain the most triples of
+ * choices; the rows differ each time, and SEED=N repeats them. A campaign runs every layout of the
+ * space. */
 #include "exec/supported.h"
 #include "sim/plan/ranks.h"
 #include "tests/draw.h"

@@ -12,7 +12,7 @@ export SIMSEARCH_PLUGINS=$work
 plan=(--model tiny --batch 8 --gpus 1 --layout "dtype=fp32" --steps 1)
 
 # make_plugin NAME SOURCE: compiles a plugin
-make_plugin() { "${CC:-cc}" -shared -fPIC -x c -o "$work/simsearch-$1.so" - <<<"$2" || fail "no $1"; }
+make_plugin() { "${CC:-cc}" -shared -fPIC -x c -o "$work/simsearch-$1.so" - <<<"$2" || fail "plugin $1 was not compiled"; }
 refused() {
     says "^simsearch: $1: .*simsearch-$1.so was built from other sources than this program; .make. builds it again"
     [ "$(wc -l <"$work/err")" = 1 ] || fail "expected one line on stderr"

@@ -14,8 +14,8 @@ static struct parity_run run_of(int precision)
 
 static const struct {
     int precision;
-    double loss_error; /* allowed difference from fp32's loss, relative: a few roundings of 2^-9
-                          (bf16) and 2^-12 (fp16) */
+    double loss_error; /* allowed relative difference from fp32's loss: a few roundings of 2^-9
+                        * (bf16) and 2^-12 (fp16) */
 } kept[] = { { PRECISION_BF16, 4e-3 }, { PRECISION_FP16, 5e-4 } };
 
 START_TEST(values_in_16_bits_train_nearly_like_fp32)

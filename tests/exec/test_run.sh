@@ -25,7 +25,7 @@ shows '^predicted for host \(profile host-core-measured\)'
 shows 'step time +[0-9.]+ +[0-9.]+ ms'
 for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompute=full"; do
     run 0 run "${tiny[@]}" --gpus 2 --layout "$layout" --json
-    [ "$(losses)" = "$alone" ] || fail "losses $(losses), alone $alone"
+    [ "$(losses)" = "$alone" ] || fail "losses $(losses), on one rank $alone"
 done
 
 # --- graphs -------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ awk -v a="$first" -v b="$last_loss" 'BEGIN { exit !(b < a - 1) }' ||
     fail "expected the loss to fall by 1 on a text, from $first to $last_loss"
 
 run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --batch 8 --run --steps 3 --json
-[ "$(losses)" = "$alone" ] || fail "search --run: losses $(losses), alone $alone"
+[ "$(losses)" = "$alone" ] || fail "search --run: losses $(losses), on one rank $alone"
 run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --batch 8 --run --steps 3
 shows 'BEST PLAN'
 shows 'predicted +measured'
@@ -93,11 +93,11 @@ says '^simsearch: --min-lr: expected at most the learning rate'
 # --- exchanges other than all-reduce ------------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=ring" --json
-[ "$(losses)" = "$alone" ] || fail "exchange=ring: losses $(losses), alone $alone"
+[ "$(losses)" = "$alone" ] || fail "exchange=ring: losses $(losses), on one rank $alone"
 shows '"changes": null'
 sends_what_is_predicted() {
     [ "$(grep -Eo '(predicted|measured)_step_bytes": [1-9][0-9.]+' "$work/out" | cut -d ' ' -f 2 | sort |
-        uniq -c | awk '{ print $1 }')" = 2 ] || fail "$1: sent other bytes than predicted"
+        uniq -c | awk '{ print $1 }')" = 2 ] || fail "$1: the sent bytes differ from the predicted ones"
 }
 sends_what_is_predicted exchange=ring
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --json
@@ -150,6 +150,6 @@ if has_mpi; then
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
         mpirun --oversubscribe -n 2 "$SIMSEARCH" run "${tiny[@]}" --gpus 2 \
         --layout "pp2 dtype=fp32" --json >"$work/out" 2>"$work/err" || fail "mpirun failed"
-    [ "$(losses)" = "$alone" ] || fail "over MPI: losses $(losses), alone $alone"
+    [ "$(losses)" = "$alone" ] || fail "over MPI: losses $(losses), on one rank $alone"
 fi
 exit $failed

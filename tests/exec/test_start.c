@@ -294,8 +294,8 @@ static struct group *make_group_and_stop(struct comm *comm, const int *ranks, in
     return group;
 }
 
-/* Replaces a collective: the maximum of each step's time or, for a single number, whether all ranks
- * can save. It stops the rank at the chosen moment. */
+/* Replaces a collective, which computes the maximum over ranks of each step's time or, for a single
+ * number, whether all ranks can save. Stops the rank at the chosen moment. */
 static void issue_and_stop(const struct comm_call *call)
 {
     if (call->reduction == REDUCTION_MAX && call->count == NUM_STEPS)

@@ -76,7 +76,8 @@ END_TEST
 
 enum { NUM_CHANGES = 20 };
 
-/* One change that each makes a model which cannot be run; the last two can be run. */
+/* Makes one change, after which the executor cannot run the model. With the last two changes it
+ * can. */
 static void change(struct model *model, int which)
 {
     static const int kinds[] = { ATTENTION_WINDOW, ATTENTION_DELTA };

@@ -27,7 +27,7 @@ static float value_of(const char *name, enum weight_role role, size_t index)
     return (float)(unit * (role == WEIGHT_BIAS || role == WEIGHT_SHIFT ? 0.02 : 0.08));
 }
 
-/* The name of a weight, "3.qkv.matrix". A tied head has the name of the embedding's table. */
+/* The name of a weight, "3.qkv.matrix". A tied head has the name of the embedding. */
 static void name_of(const struct model *model, const struct stored_weight *stored, char *name,
                     size_t size)
 {
@@ -155,7 +155,7 @@ static double *in_torch_order(const struct model *model, const struct weight *we
 }
 
 /* After one step of momentum from 0 the first moment is the gradient. Elements are in PyTorch's
- * order; the caller frees. NULL when the rank lacks the weight. */
+ * order; the caller frees. Returns NULL if this rank does not have the weight. */
 static double *gradient_of(struct rank *rank, const char *name, size_t *elements)
 {
     int count;

@@ -11,7 +11,7 @@ plan=(--model tiny --batch 8 --layout "dtype=bf16" --steps 2)
 # --- the program is not linked with CUDA --------------------------------------------------------
 
 if command -v ldd >/dev/null && ldd "$SIMSEARCH" | grep -Ei 'cuda|cublas|nccl|nvidia'; then
-    fail "the program itself is linked with a library of CUDA"
+    fail "the program itself is linked with a CUDA library"
 fi
 
 # --- the default stack of predictions for --backend cuda ----------------------------------------

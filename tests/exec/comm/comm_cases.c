@@ -282,8 +282,8 @@ static bool finish_trials(struct rank_run *run)
     return ok;
 }
 
-/* Makes the group of all ranks, then random partitions with members in random order. Some ranks are
- * in no group. */
+/* Makes the group of all ranks, then divides the ranks at random into groups with members in random
+ * order. Some ranks are in no group. */
 static bool make_groups(struct rank_run *run, struct random *rng, struct err *err)
 {
     for (int partition = 0; partition < NUM_PARTITIONS; partition++) {

@@ -163,8 +163,8 @@ static void plain_sum(uint64_t seed, int size, float *sum, size_t count)
     free(other);
 }
 
-/* Messages of one part, of several parts, and of the largest size for which the ring is not used.
- */
+/* Numbers of fp32 elements: messages of one part, of several parts, and of the largest size that is
+ * summed without a ring. */
 static const size_t few[] = { 1, 2, 1000, 2048, 2049, 5000, COMM_RING_BYTES / sizeof(float) };
 
 static bool sum_few(struct rank_job *job, const struct comm_options *options)
@@ -215,9 +215,10 @@ static bool count_sent(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-/* The minimum bytes per rank for 24 fp32 elements (96 bytes) on 4 ranks. In a sum three ranks send
- * 96 bytes to the fourth and get 96 back; in a broadcast three ranks get 96. The total is divided
- * by the 4 ranks. In an all-gather of 96 bytes per rank, each rank's part goes to three others. */
+/* The minimum bytes per rank for 24 fp32 elements (96 bytes) on 4 ranks. For a sum, three ranks
+ * send 96 bytes to the fourth and get 96 back; in a broadcast three ranks get 96. The total is
+ * divided by the 4 ranks. In an all-gather of 96 bytes per rank, each rank's part goes to three
+ * others. */
 START_TEST(minimum_bytes_of_each_call_equal_a_hand_count)
 {
     static const double least[NUM_COMM_KINDS] = { [COMM_ALL_REDUCE] = 2 * 3 * 96 / 4.0,
@@ -302,7 +303,7 @@ static bool lose_a_rank(struct rank_job *job, const struct comm_options *options
     struct err err = { 0 }, at_barrier = { 0 };
     float value = 1;
     bool ok = true;
-    /* Rank 1 may have left before the other ranks check it again. */
+    /* the barrier may fail: rank 1 may have left before another rank has completed it */
     finish(&side, (struct comm_call){ .kind = COMM_BARRIER }, &at_barrier);
     if (side.rank == 1) {
         if (job->api == &comm_local)
@@ -335,7 +336,7 @@ static void *abort_soon(void *argument)
 }
 
 struct listening {
-    _Atomic uint32_t *word; /* a post that is issued after the failing call */
+    _Atomic uint32_t *word; /* written by a post (a stream's write) issued after the failing call */
     atomic_uint word_then;
     atomic_int times;
 };
@@ -347,7 +348,8 @@ static void hear(void *context)
     atomic_fetch_add(&listening->times, 1);
 }
 
-/* Rank 1 ends. Rank 0 has issued a call that waits for rank 1, and after it a post. */
+/* Rank 1 ends. Rank 0 has issued a call that waits for rank 1, and then a post (a write of a word
+ * by the stream). The listener must hear of the failure once, before the post. */
 static bool hear_of_a_loss(struct rank_job *job, const struct comm_options *options)
 {
     _Atomic uint32_t word = 0;

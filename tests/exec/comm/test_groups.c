@@ -163,7 +163,8 @@ static void try_sum(struct rank_thread *own, const struct groups *groups, struct
                  sum);
 }
 
-/* Sends have a separate stream, as lanes do. With one stream a ring of links would deadlock. */
+/* Sends have a separate stream, as in the executor. With one stream, ranks that all send before
+ * they receive would deadlock in a ring of links. */
 static void try_links(struct rank_thread *own, struct device *device, const struct groups *groups,
                       enum group_kind sends, enum group_kind receives)
 {

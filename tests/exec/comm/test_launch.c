@@ -64,8 +64,8 @@ START_TEST(each_launched_rank_gets_its_number_and_prefixes_its_output)
 }
 END_TEST
 
-/* The process that rank 1 leaves behind holds the pipes open. What the rank wrote is read
- * nevertheless, and its end is not waited for: the process outlives the launch. */
+/* Rank 1 leaves a process behind, which holds the pipes open. The launcher must read what the rank
+ * wrote, but must not wait for this process, which outlives the launch. */
 START_TEST(a_rank_may_leave_a_process_behind)
 {
     char text[500];
@@ -124,8 +124,8 @@ START_TEST(a_killed_rank_is_named_and_the_others_are_ended)
 }
 END_TEST
 
-/* The other ranks receive a request to end. This request is only a consequence, so the killed rank
- * must be reported before it. */
+/* The launcher asks the other ranks to end. This is a consequence of the killed rank, which must be
+ * reported first. */
 START_TEST(the_killed_rank_is_reported_before_the_others_are_asked_to_end)
 {
     char text[500];
@@ -266,8 +266,8 @@ static bool sum_ranks(struct own_rank *own, double *sum, struct err *err)
     return ok;
 }
 
-/* Run by the ranks that launch() starts from this program. Summed twice over 4 ranks, 0 + 1 + 2 + 3
- * gives 24. */
+/* The ranks that launch() starts from this program run this. Summed twice over 4 ranks, 0 + 1 + 2 +
+ * 3 gives 24. */
 static int be_rank(void)
 {
     struct own_rank own = { 0 };

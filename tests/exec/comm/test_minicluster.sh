@@ -36,11 +36,11 @@ alone=$(losses)
 [ "$(wc -w <<<"$alone")" = 3 ] || fail "expected three losses, not $alone"
 for layout in dp2 pp2 "tp2 sp"; do
     on_nodes 0 -- "$layout" --steps 3 --json
-    [ "$(losses)" = "$alone" ] || fail "$layout: losses $(losses), alone $alone"
+    [ "$(losses)" = "$alone" ] || fail "$layout: losses $(losses), on one rank $alone"
 done
 if has_mpi; then
     on_nodes 0 -m -- pp2 --steps 3 --json
-    [ "$(losses)" = "$alone" ] || fail "pp2 over MPI: losses $(losses), alone $alone"
+    [ "$(losses)" = "$alone" ] || fail "pp2 over MPI: losses $(losses), on one rank $alone"
 fi
 
 # --- a cut link ---------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ waits='waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for the measurement
 # left_words FOLDER: checks that both ranks wrote the instruction in which they wait.
 left_words() {
     for rank in 0 1; do
-        grep -Eq "^rank $rank $waits" "$1/rank-$rank.status" || fail "no rank-$rank.status says it"
+        grep -Eq "^rank $rank $waits" "$1/rank-$rank.status" || fail "rank-$rank.status does not say where rank $rank waits"
     done
 }
 
@@ -79,7 +79,7 @@ goes_on "$work/cut"
 
 # After the cut Open MPI's mpirun waits forever for its daemon on the other node. So the nodes are
 # shut down once both ranks have written their position. The limit on bytes is higher here because
-# MPI's start sends some too.
+# MPI also sends bytes when it starts.
 cut_over_mpi() {
     last=("cut over MPI")
     bash "$here/minicluster.sh" -r 400mbit -m -c 6000000 "$SIMSEARCH" run --model tiny --batch 8 \
@@ -96,7 +96,7 @@ cut_over_mpi() {
     left_words "$work/cut-mpi"
     goes_on "$work/cut-mpi" -m
 }
-if has_mpi; then cut_over_mpi; else echo "a cut under MPI is not tested: it is not here"; fi
+if has_mpi; then cut_over_mpi; else echo "a cut link is not tested over MPI: MPI is not installed"; fi
 
 on_nodes 75 -c 1000000 -- pp2 --steps 1000000 --watchdog 4s
 says '^rank 0 waits (RECV_GRAD c1 mb[0-7] from 1|REDUCE_TIED|NORM_GRAD|for)'

@@ -144,7 +144,7 @@ START_TEST(many_bytes_arrive_in_order)
 }
 END_TEST
 
-/* A time limit ends a wait for bytes that never come. So does an interruption, which has its own
+/* A time limit ends a wait for bytes that never come. An interruption also ends it, with another
  * message. */
 START_TEST(a_wait_ends_at_its_limit)
 {

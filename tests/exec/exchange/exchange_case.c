@@ -20,7 +20,7 @@ static bool run_side(struct rank_job *job, const struct comm_options *options)
         exchange_side_open(&side, &world, of->word, of->tensors, of->num_tensors, of->per_node) &&
         of->check(&side, of);
     if (!ok)
-        printf("exchange=%s, %d ranks over %s\n", of->word, of->size, job->api->name);
+        printf("failed: exchange=%s on %d ranks over %s\n", of->word, of->size, job->api->name);
     exchange_side_close(&side);
     world.api->close(world.comm);
     return ok;

@@ -47,8 +47,8 @@ bool exchange_side_sync(struct exchange_side *side);
 /* Sum of a value over all ranks; NaN on failure. */
 double exchange_side_total(struct exchange_side *side, double value);
 
-/* One step of gradient descent with the exchange. `gradients` are this rank's at its weights;
- * `loss` is the mean over the ranks. */
+/* One step of gradient descent with the exchange. `gradients` holds this rank's gradients at its
+ * weights; `loss` is the mean loss over the ranks. */
 bool exchange_side_descend(struct exchange_side *side, int step, double rate, double loss);
 
 /* Many steps on the convex problem from weights 0, with one shard of the samples per rank. */

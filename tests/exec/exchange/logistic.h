@@ -16,7 +16,7 @@ struct logistic {
     int num_ranks, samples, features; /* samples of each rank */
     double decay;
     float *rows, *labels; /* [rank x samples + sample] x features, labels: 1 or -1 */
-    double *optimum;      /* minimum found by Newton's method, to rounding of its gradient */
+    double *optimum;      /* minimum by Newton's method: the gradient is 0 up to rounding */
     double least;         /* f at the optimum */
 };
 

@@ -151,9 +151,9 @@ START_TEST(other_compressions_with_error_feedback_reach_the_optimum)
 }
 END_TEST
 
-/* If ranks' data differ, a constant rate keeps ranks at a distance that is proportional to their
- * moves between averages. For all of these methods half the rate halves the distance and leaves a
- * quarter of the excess loss (Yuan, Ling and Yin 2016; Stich 2019). */
+/* If ranks' data differ, a constant learning rate keeps the ranks' weights apart, by a distance
+ * proportional to the updates between two averages. For all of these methods, half the rate halves
+ * this distance and leaves a quarter of the excess loss (Yuan, Ling and Yin 2016; Stich 2019). */
 static const char *const apart_words[] = { "gossip:ring", "gossip:exp", "gossip:one-peer",
                                            "gossip:ring:combine=beside", "local:4" };
 
@@ -167,23 +167,23 @@ START_TEST(half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss)
     struct convex_run half =
         trained(&comm_local, word, (struct convex_run){ .steps = 599, .rate = 0.5 });
     double fall = gap(&whole) / gap(&half);
-    ck_assert_msg(fall > 2.8 && fall < 5.2, "%s: gaps %.3e and %.3e", word, gap(&whole),
+    ck_assert_msg(fall > 2.8 && fall < 5.2, "%s: excess losses %.3e and %.3e", word, gap(&whole),
                   gap(&half));
     double nearer = whole.apart / half.apart;
-    ck_assert_msg(nearer > 1.6 && nearer < 2.4, "%s: apart %.3e and %.3e", word, whole.apart,
+    ck_assert_msg(nearer > 1.6 && nearer < 2.4, "%s: distances %.3e and %.3e", word, whole.apart,
                   half.apart);
 }
 END_TEST
 
 /* The distance also grows with H - 1, the number of steps without averaging. With period 2 the
- * excess loss is at most a ninth of that with period 4. */
+ * excess loss is about a ninth of that with period 4. */
 START_TEST(longer_periods_leave_a_larger_excess_loss)
 {
     const struct convex_run constant = { .steps = 600, .rate = 0.5 };
     struct convex_run two = trained(&comm_local, "local:2", constant);
     struct convex_run four = trained(&comm_local, "local:4", constant);
     double rise = gap(&four) / gap(&two);
-    ck_assert_msg(rise > 4 && rise < 13, "gaps %.3e and %.3e", gap(&two), gap(&four));
+    ck_assert_msg(rise > 4 && rise < 13, "excess losses %.3e and %.3e", gap(&two), gap(&four));
 }
 END_TEST
 
@@ -236,8 +236,9 @@ static int steps_below(const double *losses, int count, double loss)
 }
 
 /* The constants are fitted on a quarter of the steps of Local SGD with gradients of 16 samples.
- * They predict, within a factor of 1.4, the steps that other methods need to reach a small gap.
- * (Gossip over four ranks is not used for the fit, as it keeps ranks too close together.) */
+ * They predict, within a factor of 1.4, the steps that other methods need to reach a small excess
+ * loss. (Gossip over four ranks is not used for the fit, as it keeps ranks' weights too close
+ * together.) */
 START_TEST(constants_of_one_short_run_predict_the_steps_of_other_methods)
 {
     enum { SHORT = 300, WHOLE = 560 };
@@ -296,7 +297,7 @@ static bool is_expected(const struct trial *trial, const char **expected)
     double loss = strtod(*expected, &rest), sent_bytes = strtod(rest, &rest);
     bool ok = fabs(trial->run.loss - loss) < 1e-6 && trial->run.sent_bytes == sent_bytes;
     if (!ok)
-        printf("%s: loss %.9f and not %.9f, %.0f bytes and not %.0f\n", trial->word,
+        printf("%s: loss %.9f, expected %.9f; %.0f bytes, expected %.0f\n", trial->word,
                trial->run.loss, loss, trial->run.sent_bytes, sent_bytes);
     *expected = rest;
     return ok;
@@ -420,8 +421,8 @@ START_TEST(two_hostile_ranks_of_eight_harm_the_mean_but_no_robust_rule)
     ck_assert_double_le(clean, 1.001 * eight.least);
     for (int i = 0; i < LENGTH(robust); i++) {
         struct convex_run run = trained_by_eight(&eight, robust[i], hostile[_i]);
-        ck_assert_msg(run.loss <= 1.02 * clean, "%s, %s: %g, where %g is clean", robust[i],
-                      hostile[_i], run.loss, clean);
+        ck_assert_msg(run.loss <= 1.02 * clean, "%s, %s: loss %g; without hostile ranks %g",
+                      robust[i], hostile[_i], run.loss, clean);
         ck_assert_double_eq(run.sent_bytes, run.planned_bytes);
     }
     double hurt = trained_by_eight(&eight, "allreduce", hostile[_i]).loss;

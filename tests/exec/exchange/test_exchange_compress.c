@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Checks that the delivered sums plus the ranks' memories equal the sum of all gradients so far. */
+/* Checks that the delivered sums plus the ranks' error-feedback buffers equal the sum of all
+ * gradients so far. */
 static bool loses_nothing(struct exchange_side *side, const struct exchange_case *of)
 {
     double delivered[ALL_ELEMENTS] = { 0 };
@@ -67,7 +68,7 @@ START_TEST(the_estimate_of_ef21_converges_to_a_constant_gradient)
 }
 END_TEST
 
-/* Rounds of top-k without memory take the k largest, then the next k. */
+/* Without error feedback, two rounds of top-k send the k largest elements, then the next k. */
 static bool sums_into_averaged(struct exchange_side *side, const struct exchange_case *of)
 {
     exchange_case_fill(side, of, 0, side->gradients);

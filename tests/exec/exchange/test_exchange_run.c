@@ -137,7 +137,8 @@ static bool sends_what_was_planned(struct exchange_side *side, const struct exch
     double sent = round(exchange_side_total(side, exchange_groups_sent_bytes(&side->groups)));
     double expected = planned(side, STEPS), own = exchanger_planned_bytes(side->exchanger);
     if (ok && (sent != expected || own != expected))
-        printf("sent %.0f bytes, planned %.0f, said %.0f\n", sent, expected, own);
+        printf("sent %.0f bytes; planned %.0f, counted by the exchange %.0f\n", sent, expected,
+               own);
     return ok && sent == expected && own == expected && (expected > 0 || averages);
 }
 
@@ -172,7 +173,8 @@ START_TEST(the_executor_has_every_registered_method)
         for (int j = 0; j < LENGTH(words); j++)
             is_here = is_here || strncmp(words[j], exchange_methods[i].name,
                                          strlen(exchange_methods[i].name)) == 0;
-        ck_assert_msg(is_here, "%s is not among the words of this test", exchange_methods[i].name);
+        ck_assert_msg(is_here, "exchange %s is not in the list of this test",
+                      exchange_methods[i].name);
     }
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* A model trained with exchanges other than all-reduce: exact methods give all-reduce's result, the
- * other methods learn, and all send the planned bytes. */
+/* A model trained with exchanges other than all-reduce: exact methods give all-reduce's result,
+ * other methods lower the loss, and all methods send the planned bytes. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Plain gradient descent is linear in the gradients, so averaging equal initial weights after a
- * step equals averaging gradients. */
+/* Plain gradient descent is linear in the gradients. So if ranks start with equal weights,
+ * averaging the weights after a step equals averaging the gradients. */
 static struct parity_run descent(void)
 {
     return (struct parity_run){
@@ -138,8 +138,9 @@ START_TEST(every_method_lowers_the_loss_and_sends_the_planned_bytes)
     run.after = add_bytes;
     run.context = &bytes;
     parity_run(&model, layouts[_i], &run, &result);
-    ck_assert_msg(result.loss[STEPS - 1] < result.loss[0] - 1, "%s: from %g to %g", layouts[_i],
-                  result.loss[0], result.loss[STEPS - 1]);
+    ck_assert_msg(result.loss[STEPS - 1] < result.loss[0] - 1,
+                  "%s: loss %g at first, %g at the end", layouts[_i], result.loss[0],
+                  result.loss[STEPS - 1]);
     ck_assert_double_gt(bytes.sum.planned, 0);
     ck_assert_double_eq(bytes.sum.sent, bytes.sum.planned);
     parity_release(&result);
@@ -255,7 +256,8 @@ END_TEST
 
 enum { EIGHTS_STEPS = 12 };
 
-/* Losses of eight data ranks with `rows` sequences each. Hostile ranks send as many bytes. */
+/* Losses of eight data ranks with `rows` sequences each. Hostile ranks send as many bytes as
+ * others. */
 static struct parity_result train_by_eight(const char *exchange, const char *hostile, int rows)
 {
     struct model model = parity_llama();
@@ -290,8 +292,9 @@ static double last_loss(const char *exchange, const char *hostile, int rows)
     return sum / 4;
 }
 
-/* The rules' conditions hold: 2 of 8 are fewer than n/2 and (n - 2)/2, and 32 sequences make a
- * gradient's variance small. test_convex.c tests every rule with every kind of false gradient. */
+/* The conditions of the robust methods hold: 2 of 8 are fewer than n/2 and (n - 2)/2, and 32
+ * sequences make a gradient's variance small. test_convex.c tests every rule with every kind of
+ * false gradient. */
 START_TEST(two_hostile_ranks_of_eight_stop_learning_with_all_reduce_only)
 {
     static const struct {
@@ -307,8 +310,9 @@ START_TEST(two_hostile_ranks_of_eight_stop_learning_with_all_reduce_only)
     ck_assert_double_gt(last_loss("allreduce", "2:flip", 32), 2 * clean);
     for (int i = 0; i < LENGTH(rows); i++) {
         double loss = last_loss(rows[i].exchange, rows[i].hostile, 32);
-        ck_assert_msg(fabs(loss / clean - 1) < 0.02, "%s beside %s: %g, where %g is clean",
-                      rows[i].exchange, rows[i].hostile, loss, clean);
+        ck_assert_msg(fabs(loss / clean - 1) < 0.02,
+                      "%s beside %s: loss %g; without hostile ranks %g", rows[i].exchange,
+                      rows[i].hostile, loss, clean);
     }
 }
 END_TEST
@@ -389,7 +393,7 @@ static void come_to_step(const struct parity_run *run, int rank, int step)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-/* Rank 0 is late. Of the eight ranks, all that are no neighbours of rank 0 can complete the step,
+/* Rank 0 is late. All of the eight ranks that are not neighbours of rank 0 can complete the step,
  * because a neighbour that waits for rank 0 has already sent its own messages. */
 static const struct {
     const char *exchange;

@@ -1,5 +1,5 @@
-/* Parses the option --hostile NUMBER:KIND[:STRENGTH], which makes data ranks send false gradients.
- */
+/* Tests the parser of the option --hostile NUMBER:KIND[:STRENGTH], which makes data ranks send
+ * false gradients. */
 #include "exec/exchange/hostile.h"
 
 #include "tests/testing.h"
