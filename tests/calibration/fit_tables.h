@@ -5,7 +5,7 @@
 
 #include "calibration/fit/fit.h"
 
-/* The folder of a test's files. The make and remove functions are the test's fixture. */
+/* The folder of a test's files. fit_folder_make and fit_folder_remove are a test's fixture. */
 extern char fit_folder[64];
 void fit_folder_make(void);
 void fit_folder_remove(void);

@@ -9,7 +9,7 @@ fixtures=$(dirname "$0")/../fixtures
 
 run 0 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 -o "$work/here.json"
 shows 'all_reduce +of 8 '
-grep -q '"fabric": "nvswitch' "$work/here.json" || fail "the curve has not the node's fabric"
+grep -q '"fabric": "nvswitch' "$work/here.json" || fail "the curve does not have the node's fabric"
 
 # The cluster file contains GPU and profile, so no data folder is needed. A second output is added
 # to the file.
@@ -81,7 +81,7 @@ shows 'noise +(80|79\.[0-9]+|80\.[0-9]+) '
 shows 'mixing_scale +0\.2416 +the shipped value'
 run 0 calibrate --convergence "$work/a.json" "$work/b.json" "$work/c.json" -o "$work/scales.json"
 shows 'mixing +(4000|39[0-9]{2}|40[0-9]{2}) '
-grep -q '"source": "fitted on 1200 steps of 3 runs' "$work/scales.json" || fail "names no source"
+grep -q '"source": "fitted on 1200 steps of 3 runs' "$work/scales.json" || fail "scales.json names no source"
 exchange=(--model gpt3-1.3b --gpus 64 --cluster p3-v100-16g)
 run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --convergence "$work/scales.json"
 shows 'orders scaled to the runs of --convergence'
@@ -91,7 +91,7 @@ run 0 "${exchange[@]}" --fix tp8 --objective time-to-accuracy
 shows 'exact +tp8 .* exchange=allreduce$'
 shows '^ +- +[0-9.]+ (thousand|million) years +- .* exchange=ef21:0.01$'
 shows 'published +as many steps .*Ying et al. 2021'
-if grep -q 'e+[0-9]' "$work/out"; then fail "prints an exponent"; fi
+if grep -q 'e+[0-9]' "$work/out"; then fail "the output has a number with an exponent"; fi
 run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --json
 [ "$with" != "$(grep '"transient_steps"' "$work/out")" ] || fail "fitted constants change nothing"
 run 4 calibrate --convergence "$work/a.json"
@@ -113,7 +113,7 @@ run 2 calibrate "$fixtures/osu_allgather.txt"
 says 'before files'
 run 4 calibrate --osu "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 -o "$work/none.json"
 says 'nccl_all_reduce.txt:'
-[ ! -e "$work/none.json" ] || fail "wrote a file from what it could not read"
+[ ! -e "$work/none.json" ] || fail "wrote a file although the input cannot be read"
 run 2 calibrate --for no-such-model --ranks 1
 says 'no-such-model'
 

@@ -110,7 +110,8 @@ START_TEST(a_network_described_in_words_has_the_stated_speed)
 }
 END_TEST
 
-/* The network of a cluster's file has the same words: AWS has 4 cards of 100 Gb/s per node. */
+/* The cluster's file describes its network by the same words: AWS has 4 cards of 100 Gb/s per node.
+ */
 START_TEST(a_network_described_in_words_equals_that_of_the_cluster_file)
 {
     struct run_row row = plain_row();

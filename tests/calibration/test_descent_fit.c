@@ -68,7 +68,7 @@ static void check_within(const struct descent_fit *fit, enum descent_constant co
     double width = log(fit->intervals[constant].high / is);
     ck_assert(fit->is_fitted[constant]);
     ck_assert_msg(fabs(log(is / was)) <= 2 * width && width < 1.3,
-                  "%s: %g (%g to %g), made with %g", descent_constant_names[constant], is,
+                  "%s: fitted %g (%g to %g), true value %g", descent_constant_names[constant], is,
                   fit->intervals[constant].low, fit->intervals[constant].high, was);
 }
 
@@ -156,7 +156,7 @@ START_TEST(too_few_steps_or_rising_losses_are_refused)
     check_refused(&c, "allreduce", "step 41");
     c.request.num_runs = 0;
     add(&c, "allreduce", 8, 0.4, 0, 300);
-    c.runs[0].run.noise_factor = HUGE_VAL; /* top-k without error memory */
+    c.runs[0].run.noise_factor = HUGE_VAL; /* top-k without error feedback */
     check_refused(&c, "allreduce", "discards");
 }
 END_TEST

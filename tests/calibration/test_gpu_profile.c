@@ -31,8 +31,8 @@ static void tear_down(void)
     stack_release(&stack);
 }
 
-/* Ops of an H200 at 4.4 TB/s: each takes 2 us plus its traffic, and notes add 1 us; one op has two
- * kernels. */
+/* Memory-bound ops on an H200 at 4.4 TB/s. Each kernel takes 2 us plus its traffic, and recording
+ * events (note_s) adds 1 us to an op. The second op has two kernels. */
 static struct bandwidths traffic(void)
 {
     struct bandwidths traffic = { .note_s = 1e-6 };

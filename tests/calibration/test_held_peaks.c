@@ -9,10 +9,11 @@
 
 static const struct peak_variances variances = { 0.0016, 0.0036 };
 
-/* S is the shift of a stack and e the error of a plan, both normal with mean 0. Of a run it is
- * known that S + e is at most b. With one such bound, S + e is normal and truncated at b. With D^2
- * the sum of the variances, z = b / D and l = phi(z) / Phi(z), S has the mean -between / D x l and
- * the variance between - between^2 / D^2 x l (z + l). */
+/* S is the shift of a stack and e the error of a plan, both normal with mean 0. A run that did not
+ * run out of memory shows that S + e is at most b. With one such bound, S + e has a normal
+ * distribution truncated at b. With D^2 the sum of the variances, z = b / D and l = phi(z) /
+ * Phi(z), S has the mean -between / D x l and the variance between - between^2 / D^2 x l (z + l).
+ */
 START_TEST(one_bound_has_a_closed_form)
 {
     double all = variances.between + variances.within, deviation = sqrt(all);
@@ -82,9 +83,9 @@ START_TEST(variances_are_those_of_stacks_and_of_plans)
 }
 END_TEST
 
-/* Stacks with measured peaks keep the centre 0. Runs that fitted never widen an interval or raise
- * its centre. Llama 3's layout and those of llm-foundry, whose batches fill the memory, lower it.
- */
+/* Stacks with measured peaks keep the centre 0. Runs that fitted into memory never widen an
+ * interval or raise its centre. Llama 3's layout and those of llm-foundry, whose batches fill the
+ * memory, lower it. */
 START_TEST(shipped_stacks_are_shifted_where_runs_fitted)
 {
     struct fit_table table;

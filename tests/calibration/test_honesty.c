@@ -66,7 +66,8 @@ START_TEST(no_stacks_interval_is_more_than_1_25_times_too_narrow)
     for (int i = 0; i < needs.count; i++)
         if (needs.at[i].is_of_stack && isfinite(needs.at[i].needed) &&
             strcmp(needs.at[i].name, new_sources) != 0)
-            ck_assert_msg(needs.at[i].short_by < 1.25, "%s: short by %.3f", needs.at[i].name,
+            ck_assert_msg(needs.at[i].short_by < 1.25,
+                          "%s: its interval is too narrow by a factor of %.3f", needs.at[i].name,
                           needs.at[i].short_by);
 }
 END_TEST
@@ -97,8 +98,8 @@ START_TEST(probabilities_of_chosen_plans_match_their_frequencies)
     ck_assert_int_ge(all.count, 1);
     for (int i = 0; i < all.count; i++) {
         const struct choice *of = &all.at[i];
-        printf("  regret of %-18s %.0f %% within 2 %% of %d strata, Brier %.2f\n", of->source,
-               100 * of->close, of->strata, of->brier);
+        printf("  plans of %-18s %.0f %% of %d strata within 2 %% of the best, Brier score %.2f\n",
+               of->source, 100 * of->close, of->strata, of->brier);
         ck_assert_double_ge(of->mean, 0);
         ck_assert_double_ge(of->worst, of->mean);
         if (of->strata >= 30) {

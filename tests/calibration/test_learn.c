@@ -359,8 +359,8 @@ static void tally_source(const char *name, struct tally *out)
 }
 
 /* Tests the source whose prediction takes the least time; a campaign tests all sources with ten
- * rows or more. The limits are the errors that one ratio per source reaches, rounded up. Where a
- * source has hardly any shift, as six of the nine, rows move the ratio by their scatter. */
+ * rows or more. The limits are the errors that one ratio per source reaches, rounded up. Six of the
+ * nine sources have hardly any shift; for these the scatter of rows changes the ratio. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "torchao_float8", "internevo",      "dgxc_gb200",
@@ -389,7 +389,7 @@ START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
     for (int k = 0; k <= MOST_PICKS; k++) {
         double worse = (double)sum.worse[k] / (sources * NUM_DRAWS);
         if (is_campaign())
-            printf("k %d: median %.2f %%, covered %.0f %%, worse than before %.0f %%\n", k,
+            printf("after %d rows: median %.2f %%, covered %.0f %%, worse than before %.0f %%\n", k,
                    100 * sum.median[k], 100 * sum.covered[k], 100 * worse);
         ck_assert_double_le(sum.median[k], is_campaign() ? most[k] : most_torchao[k]);
         ck_assert_double_ge(sum.covered[k], is_campaign() ? 0.85 : 0.75);

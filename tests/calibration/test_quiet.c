@@ -106,7 +106,7 @@ static const struct {
 } steps[] = {
     { "nobody else", 0.46, { 0.45, 0, 4, true }, 0.46 },
     { "others had six sevenths", 3.15, { 0.46, 2.69, 900, true }, 0.505 },
-    { "two of its threads were kept at once", 3.15, { 0.47, 5.3, 900, true }, 0.47 },
+    { "two of its threads waited at the same time", 3.15, { 0.47, 5.3, 900, true }, 0.47 },
     { "it waited for a disk", 1, { 0.1, 0, 50, true }, 1 },
     { "not known", 3.15, { .is_known = false }, 3.15 },
 };

@@ -89,7 +89,7 @@ static double weights_of_lists(const struct model *model)
     return parameters;
 }
 
-/* A tied head shares the embedding's table, which both lists hold. */
+/* A tied head shares the embedding's matrix, which both op lists hold. */
 START_TEST(lists_of_blocks_embedding_and_head_have_the_counted_weights)
 {
     size_t count;
@@ -147,8 +147,8 @@ START_TEST(an_indexer_passes_no_gradient_on)
 END_TEST
 
 /* Per token an indexer keeps queries, key and head weights, 2 (64 x 128 + 128 + 64) bytes; the key
- * before its norm, 2 x 128 bytes, and two fp32 statistics; and 2,048 chosen places of 4 bytes and
- * as many probabilities. */
+ * before its norm, 2 x 128 bytes, and two fp32 statistics; and 2,048 chosen positions of 4 bytes
+ * and as many probabilities. */
 START_TEST(an_indexer_keeps_its_heads_and_chosen_keys)
 {
     struct model model = model_of("deepseek-v3.2"), dense = model_of("deepseek-v3.2");
@@ -171,8 +171,8 @@ START_TEST(a_frozen_indexer_has_no_backward)
 }
 END_TEST
 
-/* A token of an encoder sees all 512 tokens, one of a decoder on average 256: twice the FLOPs. The
- * unfused softmax reads all scores instead of half. */
+/* A token of an encoder sees all 512 tokens, and a token of a decoder sees 256 on average, so the
+ * encoder has twice the FLOPs. The unfused softmax reads all scores instead of half. */
 START_TEST(encoders_see_the_whole_sequence)
 {
     struct model encoder = model_of("bert-large"), decoder = encoder;
@@ -300,8 +300,8 @@ START_TEST(block_sparse_attention_leaves_out_blocks)
 END_TEST
 
 /* Keys and values are projected to 256 rows each, by two products of 2,048 x 256 for 16 x 128
- * channels. All heads share the matrices of these products. Each token then sees 256 keys. Time
- * grows with the sequence. */
+ * channels. All heads share the matrices of these products. Each token then sees 256 keys. So the
+ * time is proportional to the length of the sequence. */
 START_TEST(low_rank_attention_is_linear_in_the_sequence)
 {
     struct model model = approximate(ATTENTION_LOW_RANK);
@@ -318,8 +318,8 @@ START_TEST(low_rank_attention_is_linear_in_the_sequence)
 END_TEST
 
 /* Attention and feed-forward read the block's input, through one norm or one each. Their outputs
- * and the input are added once. The matrix products are the same as with the two parts in sequence.
- */
+ * and the input are added once. The matrix products are the same as with attention and feed-forward
+ * in sequence. */
 START_TEST(parallel_parts_read_one_input)
 {
     static const enum parallel_kind kinds[] = { PARALLEL_OWN_NORMS, PARALLEL_ONE_NORM };

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Two wide blocks and six normal ones, or every second block wide. */
+/* The first two of eight blocks are wide, or every second one is. */
 static const char first_two[] = "[{\"layers\": 2, \"ffn\": 4096, \"heads\": 16}, {\"layers\": 6}]";
 static const char every_second[] = "[{\"layers\": 1}, {\"layers\": 1, \"ffn\": 4096}]";
 
@@ -69,9 +69,10 @@ START_TEST(a_block_has_the_kind_of_its_run)
 }
 END_TEST
 
-/* h 512: q 512 x 512 and its bias, k and v and the output likewise, two norms of 1,024; the
- * feed-forward 2 x 512 x ffn, and biases ffn + 512. With 16 heads of 64, q, k and v are twice as
- * wide: 512 x 3,072 + 3,072, output 1,024 x 512 + 512. */
+/* For a width of 512, each of q, k, v and the output has 512 x 512 weights and 512 biases, and the
+ * two norms have 1,024 each; the feed-forward has 2 x 512 x ffn weights and ffn + 512 biases. With
+ * 16 heads of 64, q, k and v are twice as wide: 512 x 3,072 + 3,072, and the output has 1,024 x 512
+ * + 512. */
 START_TEST(parameters_are_summed_over_block_kinds)
 {
     const double own = 4 * (512 * 512 + 512) + 2 * 1024 + 2 * 512 * 2048 + 2048 + 512;

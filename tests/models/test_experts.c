@@ -57,7 +57,7 @@ START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
 END_TEST
 
 /* DeepSeek-V3 at 4,096 tokens: a token's experts multiply 8 x 3 x 2048 x 7168 weights, at 2 FLOPs
- * each; the shared expert 3 x 2048 x 7168, and the router 256 x 7168. */
+ * each; the shared expert multiplies 3 x 2048 x 7168, and the router 256 x 7168. */
 START_TEST(expert_products_count_only_the_chosen_experts)
 {
     struct model model = model_of("deepseek-v3");
@@ -72,8 +72,8 @@ START_TEST(expert_products_count_only_the_chosen_experts)
 }
 END_TEST
 
-/* The 187,107,328 weights of a layer's latent attention, and its core: 128 heads of 192 + 128
- * channels, of the causal half. */
+/* The FLOPs are those of the 187,107,328 weights of a layer's latent attention, and of its core:
+ * 128 heads of 192 + 128 channels, causal half. */
 START_TEST(latent_attention_has_the_flops_of_its_weights_and_heads)
 {
     struct model model = model_of("deepseek-v3");

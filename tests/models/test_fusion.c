@@ -153,7 +153,7 @@ static double launches(struct ops ops)
 }
 
 /* Unfused norms of Llama 3 8B on 512 tokens have 36 bytes of traffic per value and 8 kernels, as
- * the stack's table says. */
+ * the stack's file lists. */
 START_TEST(unfused_ops_have_the_costs_of_the_stacks_table)
 {
     struct model model = model_of("llama3-8b");
@@ -201,9 +201,9 @@ END_TEST
 
 /* --- logits in row blocks --------------------------------------------------------- */
 
-/* 2048 rows in row blocks of at most 300: 7 blocks of 292 or 293. The weights are read 7 times and
- * their gradient is written 7 times. One more product is run, which does not count as model
- * FLOPs. */
+/* 2048 rows are divided into row blocks of at most 300, i.e. into 7 blocks of 292 or 293. The
+ * weights are read 7 times and their gradient is written 7 times. One more product is run, which
+ * does not count as model FLOPs. */
 START_TEST(recomputed_logits_add_one_product_per_row)
 {
     struct model model = model_of("gpt3-6.7b");

@@ -28,8 +28,8 @@ static const struct {
     { "qwen3-0.6b", "qwen3", "qwen3", 596049920, 8192, 1e6, 1e-6 },
 };
 
-/* Models with experts, whose config must say what the preset of the same name does. Grok-1 has no
- * config.json. */
+/* Models with experts, whose config must give the same model as the preset of that name. Grok-1 has
+ * no config.json. */
 static const char *const experts[] = {
     "mixtral-8x7b",
     "mixtral-8x22b",
@@ -122,7 +122,8 @@ static json_t *load_fixture(const char *file)
     return config;
 }
 
-/* The first fixture of a family, or its text part; the caller releases it. */
+/* Returns the first config of a family in the fixtures, or the config's part for text; the caller
+ * releases it. */
 static json_t *config_of(const char *family)
 {
     for (int i = 0; i < LENGTH(fixtures); i++)
@@ -238,8 +239,8 @@ static bool is_first_of_its_architecture(const struct family *family)
     return first == family;
 }
 
-/* A config is read as the same model with and without model_type, and a second time from the preset
- * that is written of it. */
+/* A config is read as the same model with and without model_type. The preset file that is written
+ * for it gives the same model again. */
 START_TEST(a_family_is_recognised_with_or_without_model_type)
 {
     const struct family *family = &families[_i];

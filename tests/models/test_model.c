@@ -22,8 +22,8 @@ static const struct {
 };
 
 /* Exact sums by hand from the released config.json. If a publisher states a number, the sum rounds
- * to it. DeepSeek-V3: an attention is 187,107,328 (7168 1536 + 1536 + 1536 128 192
- * + 7168 576 + 512 + 512 128 256 + 128 128 7168). */
+ * to it. DeepSeek-V3: an attention has 187,107,328 parameters (7168 x 1536 + 1536 + 1536 x 128 x
+ * 192 + 7168 x 576 + 512 + 512 x 128 x 256 + 128 x 128 x 7168). */
 static const struct {
     const char *name;
     double parameters, active, untrained, mtp;
@@ -123,8 +123,8 @@ START_TEST(parameter_counts_equal_released_checkpoints)
 }
 END_TEST
 
-/* The workload has a pooler, h^2 + h, where the preset has a head for masked words: h^2 + h, a norm
- * of 2 h and a bias for each of the vocabulary. */
+/* The workload has a pooler of h^2 + h parameters. The preset instead has a head for masked words:
+ * h^2 + h, a norm of 2 h, and a bias for each word of the vocabulary. */
 START_TEST(bert_large_is_the_same_model_with_its_pooler)
 {
     struct model model = model_of("bert-large");
@@ -151,7 +151,7 @@ START_TEST(parameter_counts_round_to_the_published_ones)
 }
 END_TEST
 
-/* P = 12 l h^2 (1 + 13 / (12 h) + (V + S) / (12 l h)): the paper leaves the final norm out. */
+/* P = 12 l h^2 (1 + 13 / (12 h) + (V + S) / (12 l h)). The paper omits the final norm. */
 START_TEST(parameter_counts_equal_megatrons_formula_plus_a_final_norm)
 {
     struct model model = model_of(sc21[_i].name);
@@ -162,8 +162,8 @@ START_TEST(parameter_counts_equal_megatrons_formula_plus_a_final_norm)
 }
 END_TEST
 
-/* 12 h^2 a block is 4 h^2 of attention and 8 h^2 of feed-forward, gated or not; the lecture's count
- * ignores that Llama rounds 8/3 h up, and the norms. */
+/* A block has 12 h^2 parameters: 4 h^2 of attention and 8 h^2 of feed-forward, gated or not. The
+ * lecture's count ignores the norms, and that Llama rounds 8/3 h up. */
 START_TEST(parameter_counts_are_near_the_lectures_approximation)
 {
     static const struct {
@@ -183,8 +183,8 @@ START_TEST(parameter_counts_are_near_the_lectures_approximation)
 }
 END_TEST
 
-/* Embeddings 256 64 + 64 64 = 20480. A block: attention 4 64^2 + 4 64, feed-forward 8 64^2 + 5 64,
- * two norms 4 64: 49984. Final norm 128. */
+/* Embeddings have 256 x 64 + 64 x 64 = 20480 parameters. A block has 49984: attention 4 x 64^2 + 4
+ * x 64, feed-forward 8 x 64^2 + 5 x 64, two norms 4 x 64. The final norm has 128. */
 START_TEST(parameters_of_a_tiny_gpt_equal_a_hand_count)
 {
     struct model tiny = model_of("tiny");
@@ -195,7 +195,7 @@ START_TEST(parameters_of_a_tiny_gpt_equal_a_hand_count)
 }
 END_TEST
 
-/* Llama-3.2-1B; not a preset. */
+/* This is Llama-3.2-1B, which is not a preset. */
 START_TEST(parameters_of_a_tied_llama_equal_the_release)
 {
     struct model model = changed("{\"layers\": 16, \"hidden\": 2048, \"heads\": 32,"
@@ -271,7 +271,8 @@ START_TEST(each_option_adds_its_own_parameters)
 END_TEST
 
 /* The number of parameters that each option adds to a model with 4 experts of width 32 in both
- * blocks, without biases, whose experts and routers have 2 (4 2 64 32 + 64 4) parameters. */
+ * blocks, without biases, whose experts and routers have 2 x (4 x 2 x 64 x 32 + 64 x 4) parameters.
+ */
 START_TEST(each_option_of_experts_adds_its_own_parameters)
 {
     static const char plain[] = "\"linear_bias\": false, \"experts\": 4, \"topk\": 2, "
@@ -370,7 +371,7 @@ START_TEST(omitted_fields_are_derived)
 }
 END_TEST
 
-/* 12 l h^2 = 9.6e17; more than 1e18 is an error, tested below. */
+/* 12 l h^2 is 9.6e17. More than 1e18 is an error, which is tested below. */
 START_TEST(very_large_models_are_counted)
 {
     struct model model =
@@ -498,7 +499,7 @@ static void change(const struct field *field, struct model *model)
         break;
     case FIELD_SET:
     case FIELD_OTHER:
-        ck_abort_msg("no field of a model is one");
+        ck_abort_msg("a model has no field of this kind");
     }
 }
 
@@ -523,8 +524,8 @@ START_TEST(models_are_equal_if_all_fields_except_texts_are)
 }
 END_TEST
 
-/* 61 layers after 3 dense ones are 61 - 3 with experts; every 2nd of an odd number leaves a dense
- * one last. */
+/* If the first 3 of 61 layers are dense, 58 layers have experts. If every second layer of an odd
+ * number has experts, the last one is dense. */
 START_TEST(changing_the_depth_recomputes_the_blocks_with_experts)
 {
     static const struct {

@@ -56,8 +56,8 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* Columns of recomputed products, and values and bytes of statistics that are freed per token. A
- * product of n columns from k has 2 n k FLOPs a token. */
+/* The columns of recomputed products, and, per token, the values and the bytes of statistics that
+ * are freed. A product of n columns from k has 2 n k FLOPs a token. */
 static const struct {
     unsigned replays;
     double multiplied, freed_values, freed_statistics;

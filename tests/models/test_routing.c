@@ -1,4 +1,4 @@
-/* The formulas for uneven routing against random draws. */
+/* Compares the formulas for uneven routing with random draws. */
 #include "models/routing.h"
 
 #include "base/random.h"
@@ -141,8 +141,8 @@ START_TEST(formulas_agree_with_random_draws)
 END_TEST
 
 /* DeepSeek-V3 on eight nodes: 8 of 256 experts, unrestricted or within 4 of 8 groups, one group per
- * node (DeepSeek-V3, arXiv:2412.19437, limits tokens to four nodes). Eight ranks with an expert
- * each and two choices: two ranks. */
+ * node (DeepSeek-V3, arXiv:2412.19437, limits tokens to four nodes). With one expert on each of
+ * eight ranks, and two choices, a token goes to two ranks. */
 START_TEST(tokens_go_to_distinct_nodes)
 {
     struct expert_choice free_choice = { 256, 8, 8, 8 }, limited = { 256, 8, 8, 4 },
@@ -220,8 +220,8 @@ START_TEST(the_fullest_rank_computes_sends_and_keeps_more)
 }
 END_TEST
 
-/* 256 experts of 8 ranks and 4,096 tokens have 128 rows each, a multiple of 16 and 32, so no
- * padding. Varying numbers of rows are padded by (a - 1) / 2 on average, for a multiple a. */
+/* With 4,096 tokens per rank, each of 256 experts on 8 ranks gets 128 rows per rank, a multiple of
+ * 16 and 32, so there is no padding. Varying numbers of rows are padded by (a - 1) / 2 on average, for a multiple a. */
 START_TEST(quantised_rows_are_padded)
 {
     static const struct {

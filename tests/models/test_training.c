@@ -72,8 +72,9 @@ START_TEST(trained_parameters_equal_hand_counts)
 }
 END_TEST
 
-/* BLOOM: 70 blocks of 14336 with 12 h^2 weights of products and 13 h of biases and norms. The
- * head's matrix is the embedding's table, which counts once, under the embedding's name. */
+/* BLOOM has 70 blocks of width h = 14336, with 12 h^2 weights of products and 13 h of biases and
+ * norms. The head's matrix is the embedding's table, which counts once, under the embedding's name.
+ */
 START_TEST(a_tied_table_is_trained_with_the_embedding)
 {
     const double h = 14336, table = 250880 * h, block = 12 * h * h + 13 * h;
@@ -309,7 +310,7 @@ START_TEST(a_tied_table_that_is_frozen_has_no_state)
 }
 END_TEST
 
-/* Tensor ranks split one of an adapter's two products, and hold the other whole. Split is the
+/* Tensor ranks split one of an adapter's two products, and hold the other whole. They split the
  * product on the side where the layer is split: the up product of qkv and fc1, and the down product
  * of the projection and fc2. */
 START_TEST(tensor_ranks_split_one_side_of_an_adapter)

@@ -177,7 +177,8 @@ static bool is_row_of(struct checker *c, const char *layout, const struct plan *
     return strcmp(layout_of(c, &plain), layout_of(c, member)) == 0;
 }
 
-/* A row of four values stands for every set of parts of selective recompute. */
+/* Checks a member's row. A row of four values stands for every set of sub-layers that selective
+ * recompute can repeat. */
 static bool check_row(struct checker *c, const json_t *row, const struct plan *member)
 {
     const char *layout, *why;
@@ -198,11 +199,11 @@ static bool check_row(struct checker *c, const json_t *row, const struct plan *m
     c->answer_was_timed |= is_timed && c->answer && strcmp(layout, c->answer) == 0 &&
                            fabs(c->answer_s / step_s - 1) <= same;
     return is_bounded || is_over || is_timed ||
-           refuse(c, layout, "the bound, memory or time of the member's row does not hold");
+           refuse(c, layout, "the bound, memory or time in the member's row is wrong");
 }
 
-/* Sets what differs in a family's member number *number and counts on; false: there is none. A
- * member with selective recompute is one for each set of parts that the space has. */
+/* Changes *member to member number *number of the family and increments *number; returns false if
+ * there is none. Selective recompute gives one member for each set of sub-layers in the space. */
 static bool next_member(const struct checker *c, struct plan *member, int *number)
 {
     int recomputes[MOST_VALUES], zeros[MOST_VALUES], count = values_of(c, RECOMPUTE, recomputes);
@@ -232,10 +233,10 @@ static bool check_members(struct checker *c, const struct plan *first, const jso
     size_t next = 0;
     bool is_floored = floor_s * (1 - tolerance) > c->answer_s || are_over(c, floor_bytes);
     if (family && !rows && (!is_floored || c->num_met % c->sampled_every != 0))
-        return is_floored || refuse(c, layout_of(c, first), "no floor of the family rules it out");
+        return is_floored || refuse(c, layout_of(c, first), "no lower bound rules out the family");
     for (int number = 0; next_member(c, &member, &number); last = member) {
         if (!family)
-            return refuse(c, layout_of(c, &member), "keeps every rule and is of no family");
+            return refuse(c, layout_of(c, &member), "breaks no rule but belongs to no family");
         bool is_same = next > 0 && json_array_size(json_array_get(rows, next - 1)) == 4 &&
                        last.recompute == member.recompute && last.zero == member.zero;
         next += rows && !is_same;
@@ -243,7 +244,7 @@ static bool check_members(struct checker *c, const struct plan *first, const jso
             return false;
         if (floor_s > evaluate_step_s(c->evaluator, &member) * (1 + same) ||
             floor_bytes > least_bytes(c, member) * (1 + same))
-            return refuse(c, layout_of(c, &member), "the family's floor is above the member");
+            return refuse(c, layout_of(c, &member), "the family's lower bound exceeds the member");
     }
     return next == json_array_size(rows) ||
            refuse(c, layout_of(c, first), "has more rows than members");
@@ -283,7 +284,7 @@ static bool check_product(struct checker *c, struct plan plan, int word)
     for (int i = 0; ok && i < count; i++) {
         bool is_etp = values[i] == 0 && word < SP;
         if (plan.tp == 1 && (is_etp || (word == SP && values[i] == 1 && !fixes(c, "sp"))))
-            continue; /* tp1 has no other etp, and no sp */
+            continue; /* with tp1 there is no other etp, and no sp */
         value_in(&plan, word, is_etp ? &plan.tp : &values[i]);
         ok = check_product(c, plan, word + 1);
     }
@@ -299,11 +300,11 @@ static bool read_lists(struct checker *c, const json_t *families, const json_t *
     json_array_foreach (splits, c->num_splits, at)
         if (!json_is_string(at) ||
             !plan_parse(json_string_value(at), c->arena, &c->splits[c->num_splits], c->err))
-            return refuse(c, "splits", "a split is no layout");
+            return refuse(c, "splits", "a split is not a valid layout");
     json_array_foreach (families, i, at) {
         const char *first = json_string_value(json_object_get(at, "first"));
         if (!first || json_object_get(c->families, first))
-            return refuse(c, "families", "a family has no layout, or comes twice");
+            return refuse(c, "families", "a family has no layout or occurs twice");
         json_object_set(c->families, first, at);
     }
     c->sampled_every = 1 + i / MOST_SAMPLED;
@@ -325,7 +326,7 @@ static bool check_all(struct checker *c, const json_t *certificate)
     if (json_unpack((json_t *)answer, "{s:s, s:F}", "layout", &c->answer, "step_s", &c->answer_s) !=
             0 &&
         !json_is_null(answer))
-        return refuse(c, "answer", "is no plan with a time");
+        return refuse(c, "answer", "is not a plan with a time");
     c->only_even = strstr(name, "even chunks") != NULL;
     c->has_parts = strstr(name, "selective recompute of the fastest modules") != NULL;
     c->planned_bytes =
@@ -336,7 +337,7 @@ static bool check_all(struct checker *c, const json_t *certificate)
         return false;
     if (json_object_size(c->families) > 0)
         return refuse(c, json_object_iter_key(json_object_iter(c->families)),
-                      "the family is not of the space");
+                      "the family does not belong to the space");
     return !c->answer || c->answer_was_timed ||
            refuse(c, "answer", "the answer is not among the timed plans");
 }

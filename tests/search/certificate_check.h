@@ -2,18 +2,19 @@
  * without using the search.
  *
  * It uses only the layout grammar, the rules and the predictions of single plans. It derives the
- * space from the certificate's name of it, its fixed words and its splits, and refuses a
- * certificate in which
+ * space from the name of the space, the fixed words and the splits (divisions of layers over
+ * stages) in the certificate. A family is the set of plans that differ only in ZeRO and recompute.
+ * The check fails if
  *
- *   - a usual split is missing, or a combination of values is in no family and keeps every rule;
- *   - a family that a lower bound (floor) rules out has a member below that bound, or the bound
- *     exceeds neither the answer's time nor the memory that may be planned;
- *   - a member of another family keeps every rule, fits, has no lower bound above the answer's time
- *     that it does not undercut, and does not take the stated time, at least the answer's;
+ *   - a usual split is missing, or a combination of values breaks no rule but is in no family;
+ *   - a family that a lower bound rules out has a member below that bound, or the bound exceeds
+ *     neither the answer's time nor the memory that may be planned;
+ *   - a member of another family breaks no rule and fits, but it has no valid lower bound above the
+ *     answer's time, and its stated time is wrong or shorter than the answer's;
  *   - the answer is not one of the timed members, or is null although a member fits.
  *
- * A row with "every set" rules out all sets of parts of selective recompute, each of which
- * is checked. If there are more than a few thousand families, only the members of every n-th family
+ * A row with "every set" rules out all sets of sub-layers for selective recompute; each set is
+ * checked. If there are more than a few thousand families, only the members of every n-th family
  * without rows are checked. */
 #ifndef TESTS_SEARCH_CERTIFICATE_CHECK_H
 #define TESTS_SEARCH_CERTIFICATE_CHECK_H

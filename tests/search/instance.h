@@ -16,7 +16,7 @@ void instance_load(struct instance *instance);
 void instance_load_with(struct instance *instance, const char *cluster, const char *stack);
 void instance_release(struct instance *instance);
 
-/* Shapes, batch, GPUs, memory (little enough to matter) and bandwidths drawn at random. */
+/* Draws shapes, batch, GPUs, memory (little enough to matter) and bandwidths at random. */
 void instance_randomize(struct instance *instance, uint64_t seed);
 
 /* A request for the 20 best plans with two workers and otherwise default values. */

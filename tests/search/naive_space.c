@@ -139,7 +139,7 @@ static void try_without_layers(const struct model *model, struct naive_splits *s
     add_split_at(splits, pp, vpp, layers, true);
 }
 
-/* A layer of the last chunk is on the middle stage of its round. */
+/* Moves a layer of the last chunk to the middle stage of the same round of chunks. */
 static void try_moved(const struct model *model, struct naive_splits *splits, int pp, int vpp)
 {
     int layers[4096], chunks = pp * vpp;

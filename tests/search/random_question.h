@@ -1,4 +1,5 @@
-/* tests/search/random_question.h - random models, systems and plans, for tests of general laws.
+/* tests/search/random_question.h - random models, systems and plans, for tests of general
+ * properties.
  *
  * Systems are shipped clusters and stacks with randomly changed speeds, latencies and memory.
  * Models have any shape of the presets' families, small enough that a search takes milliseconds.

@@ -1,4 +1,5 @@
-/* With files as arguments: checks certificates of `search --certificate`, one after the other. */
+/* Tests certificates of searches. With files as arguments, checks the certificates of `search
+ * --certificate` in them, one after the other. */
 #include "search/certificate.h"
 
 #include "base/json.h"
@@ -14,8 +15,8 @@
 /* --- changes that make a certificate wrong ----------------------------------------------------
  */
 
-/* A change of a certificate. Returns false if the certificate has nothing that could be changed so.
- */
+/* A change of a certificate. Returns false if the certificate has nothing that this change could
+ * apply to. */
 typedef bool change(struct random *rng, json_t *certificate);
 
 static json_t *families_of(json_t *certificate)
@@ -38,7 +39,7 @@ static json_t *a_family(struct random *rng, json_t *certificate, bool has_member
     return NULL;
 }
 
-/* The row of a random member that was excluded for this reason; NULL means any reason. */
+/* Returns the row of a random member that was excluded for this reason; NULL means any reason. */
 static json_t *a_row(struct random *rng, json_t *certificate, const char *why)
 {
     json_t *families = families_of(certificate);
@@ -236,7 +237,7 @@ static bool has_two_stages(json_t *certificate)
     return false;
 }
 
-/* The name claims a space of other splits: with two stages, all or none of the embedding and the
+/* Renames the space as one of other splits: with two stages, all or none of the embedding and the
  * loss can count as layers. */
 static bool space_is_named_otherwise(struct random *rng, json_t *certificate)
 {
@@ -268,7 +269,8 @@ static bool has_row_of(json_t *certificate, const char *words)
     return false;
 }
 
-/* A space of all sets of parts is said to have attention's core alone, or the other way round. */
+/* Renames a space with all sets of recomputed sub-layers as one with attention's core alone, or the
+ * other way round. */
 static bool parts_are_others(struct random *rng, json_t *certificate)
 {
     (void)rng;
@@ -284,7 +286,7 @@ static bool parts_are_others(struct random *rng, json_t *certificate)
            json_object_set_new(certificate, "space_name", json_string(other)) == 0;
 }
 
-/* The row of another plan stands for a timed one. */
+/* Replaces the layout in a timed plan's row by that of another plan. */
 static bool timed_layout_is_another(struct random *rng, json_t *certificate)
 {
     json_t *row = a_row(rng, certificate, "time");
@@ -341,8 +343,8 @@ static struct {
 static void print_counts(const char *which)
 {
     if (is_campaign())
-        printf("%s: %d certificates accepted, of which %d of models with experts and %d of spaces "
-               "with all sets of parts; %d changed ones refused\n",
+        printf("%s: %d certificates accepted (%d of models with experts, %d of spaces with all "
+               "sets of sub-layers); %d changed certificates refused\n",
                which, counts.accepted, counts.of_experts, counts.of_parts, counts.refused);
 }
 

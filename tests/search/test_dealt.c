@@ -173,9 +173,9 @@ static const struct stage_option *option_at(const struct stage_table *table, int
     return &stage_options(table, stage, 0)[layers];
 }
 
-/* The table has an option for each number of layers and recomputed layers of a stage. Compares an
- * option's pass times with those of a whole plan. If layers are of several kinds, the option must
- * not be longer. With one chunk per stage, passes contain blocking messages, which are not
+/* The table has an option for each number of layers, and of recomputed layers, of a stage. Compares
+ * an option's pass times with those of a whole plan. If layers are of several kinds, the option
+ * must not take longer. With one chunk per stage, passes contain blocking messages, which are not
  * compared. */
 static void check_option(const struct stage_option *option, const struct plan *plan,
                          const struct step_cost *cost, int stage, bool is_exact)
@@ -238,8 +238,10 @@ START_TEST(floor_and_bound_are_at_most_every_divisions_time_and_options_equal_st
         deal_all(&deal, layers, chunks);
         double step_s = evaluate_step_s(evaluator, &whole);
         double bound_s = bound_of(&table, layers);
-        ck_assert_msg(bound_s <= step_s * (1 + 1e-9), "bound %a above %a", bound_s, step_s);
-        ck_assert_msg(floor_s <= bound_s * (1 + 1e-9), "floor %a above %a", floor_s, bound_s);
+        ck_assert_msg(bound_s <= step_s * (1 + 1e-9), "the lower bound %a exceeds the step time %a",
+                      bound_s, step_s);
+        ck_assert_msg(floor_s <= bound_s * (1 + 1e-9),
+                      "the bound of all divisions, %a, exceeds that of one, %a", floor_s, bound_s);
         struct step_cost cost = evaluate_cost(evaluator, &whole, &arena);
         for (int stage = 0; stage < plan.pp; stage++)
             check_option(option_at(&table, stage, layers[stage]), &whole, &cost, stage,

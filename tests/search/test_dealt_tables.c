@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Compares dynamic program, integer program and a loop over all divisions on random tables, for
- * stages with several chunks and for schedules other than 1F1B. */
+/* Compares a dynamic program, an integer program and a loop over all divisions of layers, for
+ * stages with several chunks and for schedules other than 1F1B. Each works on random tables of the
+ * times of a stage with each number of layers. */
 
 enum {
     MOST_STAGES = 5,
@@ -346,7 +347,8 @@ static struct enumerated enumerate(struct pipe *pipe, int seed)
         if (step_s == HUGE_VAL)
             continue;
         double bound_s = composed_s(pipe, layers);
-        ck_assert_msg(bound_s <= step_s * (1 + 1e-12), "seed %d, %s: bound %a above %a", seed,
+        ck_assert_msg(bound_s <= step_s * (1 + 1e-12),
+                      "seed %d, %s: the lower bound %a exceeds the step time %a", seed,
                       pipe->generator->name, bound_s, step_s);
         best.bound_s = fmin(best.bound_s, bound_s);
         best.step_s = fmin(best.step_s, step_s);
@@ -360,7 +362,7 @@ static struct enumerated enumerate(struct pipe *pipe, int seed)
 static void check_equal(const char *what, int seed, double got_s, double expected_s)
 {
     bool same = got_s == expected_s || fabs(got_s - expected_s) <= 1e-9 * expected_s;
-    ck_assert_msg(same, "seed %d: %s %.17g, one by one %.17g", seed, what, got_s, expected_s);
+    ck_assert_msg(same, "seed %d: %s %.17g, by enumeration %.17g", seed, what, got_s, expected_s);
 }
 
 static double program_s(const struct pipe *pipe, struct arena *arena)
@@ -465,8 +467,9 @@ START_TEST(dynamic_and_integer_programming_equal_enumeration)
         }
         arena_release(&arena);
     }
-    printf("%d tables (%d with several kinds, %d V), %.0f divisions, %.0f timed; most slack of the "
-           "bound %.0f %%\n",
+    printf("%d tables (%d with several kinds of layers, %d of V schedules), "
+           "%.0f divisions, %.0f of them timed; "
+           "the bound is at most %.0f %% too low\n",
            solved, kinds, turned, divisions, timed, 100 * most_slack);
     ck_assert_int_gt(kinds, solved / 4);
     ck_assert_int_gt(turned, solved / 6);

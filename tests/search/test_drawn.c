@@ -112,8 +112,8 @@ static void mix(uint32_t *digest, const struct ids *ids)
     *digest = (*digest ^ 1u) * 16777619u;
 }
 
-/* A word for which ops a list has and which values each reads, makes and keeps; then the sum of
- * their sizes, each weighted by its place. */
+/* Writes a hash of the ops in a list and of the values that each op reads, computes and keeps; then
+ * the sum of the ops' sizes, each weighted by its position. */
 static void add_list(const char *name, const struct ops *list)
 {
     uint32_t digest = 2166136261u;
@@ -210,8 +210,8 @@ static void add_plan(struct evaluator *evaluator, const struct plan *plan)
     text_add(&answers, "\n");
 }
 
-/* Gives a plan for a model with experts as many expert ranks as it may have, in every second
- * plan. */
+/* If the model has experts, sets a random number of expert ranks up to 8 that breaks no rule.
+ */
 static void add_expert_ranks(struct plan *plan)
 {
     struct err err = { 0 };

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Number of random cases per law, in BATCHES parts of at least LEAST; a campaign runs at least
- * ten times as many. */
+/* The number of random cases per law is divided into BATCHES parts of at least LEAST cases; a
+ * campaign runs at least ten times as many. */
 enum { BATCHES = 4, LEAST = 4, PLANS = 12 };
 
 static struct question question;
@@ -393,8 +393,8 @@ static void its_own_words_leave_the_best(void)
         request.fix = NULL;
         request.forbid = best->tp == 1 ? "tp2" : "tp1";
         struct search_result forbidden = search_of(&request);
-        check_same_top(&first, &fixed, "its own words fixed");
-        check_same_top(&first, &forbidden, "others' words forbidden");
+        check_same_top(&first, &fixed, "the best plan's words fixed");
+        check_same_top(&first, &forbidden, "words of other plans forbidden");
         search_result_release(&fixed);
         search_result_release(&forbidden);
     }
@@ -419,9 +419,10 @@ static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
     check_at_most(bound_s, step_s, plan, "bound");
     double floor_s = evaluate_floor_s(evaluator, plan);
     check_at_most(floor_s, bound_s, plan, "floor");
-    check_at_most(evaluate_work_floor_s(evaluator, plan), floor_s, plan, "floor of all stages");
+    check_at_most(evaluate_work_floor_s(evaluator, plan), floor_s, plan,
+                  "lower bound of all stages");
     check_at_most(evaluate_unplaced_floor_s(evaluator, plan, &all), step_s, plan,
-                  "floor of all rank orders");
+                  "lower bound of all rank orders");
     double unplaced_bytes = evaluate_unplaced_bytes(evaluator, plan);
     check_at_most(unplaced_bytes, evaluate_peak_bytes(evaluator, plan), plan,
                   "memory of all rank orders");
@@ -430,7 +431,8 @@ static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
     ck_assert_double_gt(bound_s, 0);
     struct plan less = *plan;
     for (less.zero = 0; less.zero <= 3; less.zero++)
-        check_at_most(evaluate_floor_s(evaluator, &less), step_s, plan, "floor of another ZeRO");
+        check_at_most(evaluate_floor_s(evaluator, &less), step_s, plan,
+                      "lower bound with another ZeRO stage");
 }
 
 static void bounds_hold_of_plans(void)

@@ -250,7 +250,7 @@ START_TEST(without_a_guess_the_optimum_equals_dynamic_programming)
         double expected_s = fronts_s(&problem);
         double got_s = division_surrogate_s(&problem, choice);
         ck_assert_double_eq_tol(dynamic_s(&problem), expected_s, 1e-12);
-        ck_assert_msg(fabs(got_s / expected_s - 1) < 1e-6, "instance %d: %.12g, not %.12g", i,
+        ck_assert_msg(fabs(got_s / expected_s - 1) < 1e-6, "instance %d: %.12g s, not %.12g s", i,
                       got_s, expected_s);
         arena_reset(&arena, mark);
     }
@@ -271,7 +271,7 @@ START_TEST(with_guesses_the_optimum_equals_dynamic_programming_at_any_size)
         ck_assert_double_eq(found.gap, 0);
         double expected_s = dynamic_s(&problem);
         ck_assert_msg(fabs(found.at[0].surrogate_s / expected_s - 1) < 1e-6,
-                      "instance %d: %.12g, not %.12g", i, found.at[0].surrogate_s, expected_s);
+                      "instance %d: %.12g s, not %.12g s", i, found.at[0].surrogate_s, expected_s);
         arena_reset(&arena, mark);
     }
 }
@@ -309,14 +309,14 @@ START_TEST(limits_over_several_stages_hold_and_solutions_come_in_order)
         struct brute brute = brute_force(&problem);
         struct divisions found = best_of(&problem, MOST_FOUND);
         none += brute.count == 0;
-        ck_assert_msg(found.count == brute.count, "instance %d: %d, not %d", i, found.count,
-                      brute.count);
+        ck_assert_msg(found.count == brute.count, "instance %d: %d divisions, not %d", i,
+                      found.count, brute.count);
         ck_assert(found.is_proved);
         for (int j = 0; j < found.count; j++) {
             ck_assert(is_allowed(&problem, found.at[j].choice));
             ck_assert_msg(fabs(found.at[j].surrogate_s / brute.surrogate_s[j] - 1) < 1e-6,
-                          "instance %d, number %d: %.12g, not %.12g", i, j, found.at[j].surrogate_s,
-                          brute.surrogate_s[j]);
+                          "instance %d, division %d: %.12g s, not %.12g s", i, j,
+                          found.at[j].surrogate_s, brute.surrogate_s[j]);
         }
         arena_reset(&arena, mark);
     }
@@ -324,7 +324,7 @@ START_TEST(limits_over_several_stages_hold_and_solutions_come_in_order)
 }
 END_TEST
 
-/* After the best division the second-best is asked for, which must differ. */
+/* After the best division, the test asks for the second-best, which must differ. */
 START_TEST(no_division_is_returned_twice)
 {
     struct random rng = random_new(14, 0);

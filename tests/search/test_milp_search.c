@@ -170,7 +170,7 @@ START_TEST(equal_recompute_on_all_stages_can_be_required)
 }
 END_TEST
 
-/* Bytes on the host that holds the most, for the fastest plan of the same request without a limit
+/* Returns the bytes on the fullest host, for the fastest plan of the same request without a limit
  * of host memory. */
 static double most_host_bytes(const struct search_request *request, const struct plan *plan)
 {
@@ -266,9 +266,9 @@ START_TEST(a_host_holds_the_sum_of_state_and_activations)
 }
 END_TEST
 
-/* Layers whose activations each of the node's eight ranks keeps on the host: without a pipeline 30
- * of 32, because two stay on the GPU; on the first of two stages 16 for each of two microbatches in
- * flight. */
+/* Each of the node's eight ranks keeps activations on the host: without a pipeline those of 30 of
+ * 32 layers, because two layers stay on the GPU; on the first of two stages those of 16 layers, for
+ * each of two microbatches in flight. */
 START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
 {
     load("llama3-8b", 16);

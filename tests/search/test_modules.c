@@ -44,8 +44,8 @@ static bool has_parts(const struct plan *plan)
     return plan->recompute == RECOMPUTE_SELECTIVE && plan->replays != 0;
 }
 
-/* Compares the answers of both methods; adds to *chosen the plans that repeat other parts than
- * attention's core. */
+/* Compares the answers of both methods. Adds to *chosen the number of plans that recompute other
+ * modules than attention's core. */
 static void check_methods(int seed, int *chosen)
 {
     struct search_request one = new_request("exhaustive"), other = new_request("bnb");
@@ -75,14 +75,14 @@ START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)
         instance_release(&instance);
     }
     if (is_campaign())
-        printf("%d instances, %d of models with experts, %d plans with other parts\n", count,
-               of_experts, chosen);
+        printf("%d instances, %d of models with experts, %d plans that recompute other modules\n",
+               count, of_experts, chosen);
     instance_load(&instance);
     ck_assert_int_gt(chosen, 0);
 }
 END_TEST
 
-/* The layout words of a set of parts. */
+/* Writes the layout words of a set of modules. */
 static void write_parts(unsigned parts, struct text *out)
 {
     const char *separator = "recompute=selective:";
@@ -116,7 +116,8 @@ static double without_parts_s(void)
     return step_s;
 }
 
-/* The answer must be the fastest of the answers of separate searches, one for each set of parts. */
+/* The answer must be the fastest of the answers of separate searches, one for each set of modules.
+ */
 START_TEST(the_best_set_of_parts_equals_searching_each_set)
 {
     int gained = 0;
@@ -136,7 +137,7 @@ START_TEST(the_best_set_of_parts_equals_searching_each_set)
         struct search_result result = search_of(&request);
         double step_s = result.num_top > 0 ? result.top[0].prediction.step_s : HUGE_VAL;
         ck_assert_msg(step_s == least_s || fabs(step_s - least_s) <= 1e-12 * least_s,
-                      "seed %d: %.17g, each set %.17g", seed, step_s, least_s);
+                      "seed %d: %.17g s, by separate searches %.17g s", seed, step_s, least_s);
         gained += step_s < none_s;
         search_result_release(&result);
         instance_release(&instance);
@@ -164,7 +165,8 @@ START_TEST(parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective
 }
 END_TEST
 
-/* Memory bounds of all sets together, met by a walk of plans with selective recompute. */
+/* Lower bounds of memory that hold for all sets of modules, collected in a walk over plans with
+ * selective recompute. */
 struct floored {
     struct evaluator *evaluator;
     const struct space *space;

@@ -489,8 +489,8 @@ START_TEST(megatrons_partitions_hold_the_bytes_of_the_cost_model)
 }
 END_TEST
 
-/* With 8 data ranks, or shard groups of 2, each rank keeps its shard of the state; with offload a
- * host keeps that of the optimizer. */
+/* With 8 data ranks, or shard groups of 2, each rank keeps its shard of the state; with offload the
+ * host keeps the shard of the optimizer state. */
 START_TEST(a_layers_state_is_sharded_by_its_zero_stage)
 {
     static const struct {

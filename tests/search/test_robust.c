@@ -306,7 +306,7 @@ START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
             model.routing.cv = flip.cv;
             ck_assert_int_ne(best_on(&machine), 0);
             ck_assert_int_eq(best_on(&machine), flip.to);
-            /* the bisection ends at most 2^-8 of its step away from that deviation */
+            /* the bisection ends within 2^-8 of its step from that deviation */
             model.routing.cv = flip.cv - 0.3 / 128;
             ck_assert(model.routing.cv <= 0 || best_on(&machine) == 0);
             num_flips++;

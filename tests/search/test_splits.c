@@ -38,10 +38,11 @@ static const struct {
     { "Llama 3 405B", 126, 16, 8, 0.7, { "0 1x126 0" } }, /* k - 2 would be negative */
     { "DeepSeek-V3", 61, 16, 1, 1.2, { "3x2 4x13 3", "3 4x14 2", "4x15 1" } },
     { "BLOOM", 70, 12, 3, 1.5, { "1 2x34 1", "2x35 0" } },
-    /* middle stages of 8 need a first stage of -2 layers beside a last one of 2 */
+    /* with 8 layers on the middle stages and 2 on the last, the first stage would need -2 */
     { "48 layers", 48, 8, 2, 0.5, { "even", "3x11 4 3x3 2" } },
     { "Llama 3 8B", 32, 2, 1, 2, { "even", "17 15" } },
-    /* 22 layers on 4 stages: 6, 6, and ends of 5 and 5, or 6 and 4 */
+    /* 22 layers on 4 stages are divided as 6 on each middle stage, and 5 and 5, or 6 and 4, at the
+     * ends */
     { "22 layers", 22, 4, 1, 0.5, { "5 6x2 5", "6x3 4" } },
 };
 

@@ -168,8 +168,8 @@ START_TEST(in_a_tiny_space_nearly_every_seed_finds_the_optimum)
         found += drawn.num_top > 0 && plan_equal(&drawn.top[0].plan, &best.top[0].plan);
         search_result_release(&drawn);
     }
-    ck_assert_msg(found >= AT_LEAST, "%s found it from %d of seeds 1 to %d", drawing[_i], found,
-                  SEEDS);
+    ck_assert_msg(found >= AT_LEAST, "%s found the optimum with %d of the seeds 1 to %d",
+                  drawing[_i], found, SEEDS);
     search_result_release(&best);
 }
 END_TEST

@@ -128,8 +128,8 @@ START_TEST(the_expected_gain_is_the_mean_over_possible_results)
 }
 END_TEST
 
-/* There are two runs of evidence. One has plan 1's matrix products, the other has products of its
- * own. They change the belief as the same runs do when the belief measures them. */
+/* The evidence is two measured runs. One has plan 1's matrix products, the other has products of
+ * its own. They change the belief as the same runs do when the belief measures them. */
 START_TEST(evidence_updates_the_belief_like_measured_runs)
 {
     struct plan other = plan_default();
@@ -258,7 +258,7 @@ START_TEST(a_change_of_a_plan_makes_some_errors_its_own)
         { &tp, shapes | OF(data) | OF(optimizer) },
         { &microbatch, shapes },
         { &cp, shapes },
-        { &both, OF(context) }, /* as many tokens of a microbatch on each rank */
+        { &both, OF(context) }, /* each rank has as many tokens of a microbatch as before */
     };
     const unsigned classes = shapes | OF(data) | OF(optimizer);
     for (size_t i = 0; i < LENGTH(changes); i++)
@@ -546,8 +546,9 @@ START_TEST(few_trials_suffice_for_a_sure_choice)
         scene_release(&scene);
     }
     if (is_campaign())
-        printf("%d cases: sure after 3 trials %.0f %%, within 2 %% of the best %.0f %%; %d with a "
-               "choice: %.2f trials, at random %.2f\n",
+        printf("%d cases: %.0f %% decided after 3 trials, %.0f %% within 2 %% of the best; %d "
+               "cases with a "
+               "choice take %.2f trials, in random order %.2f\n",
                cases, 100.0 * sure / cases, 100.0 * close / cases, asked,
                (double)planned_runs / asked, (double)random_runs / asked);
     fflush(stdout);

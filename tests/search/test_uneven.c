@@ -32,7 +32,8 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-/* Few layers, so that all divisions can be listed; memory between too little and enough. */
+/* Uses few layers, so that all divisions can be listed, and a memory between too little and enough.
+ */
 static void make_random(uint64_t seed)
 {
     struct random rng = random_new(seed, 0);
@@ -242,10 +243,11 @@ START_TEST(the_floor_of_a_plan_is_at_most_every_division)
         struct fronts fronts = fronts_new(&table, &lower_bound, HUGE_VAL, &arena);
         double bound_s = fronts_best_s(&fronts, layers);
         double step_s = evaluate_step_s(evaluator, &plan);
-        ck_assert_msg(floor_s <= bound_s * (1 + 1e-12), "plan %d: floor %a above %a", i, floor_s,
-                      bound_s);
-        ck_assert_msg(bound_s <= step_s * (1 + 1e-9), "plan %d: bound %a above %a", i, bound_s,
-                      step_s);
+        ck_assert_msg(floor_s <= bound_s * (1 + 1e-12),
+                      "plan %d: the bound of all divisions, %a, exceeds that of one, %a", i,
+                      floor_s, bound_s);
+        ck_assert_msg(bound_s <= step_s * (1 + 1e-9),
+                      "plan %d: the lower bound %a exceeds the step time %a", i, bound_s, step_s);
         arena_release(&arena);
     }
     free(space.at);

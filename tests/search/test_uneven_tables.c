@@ -205,7 +205,8 @@ static struct enumerated enumerate(const struct stage_table *table, int seed)
         double step_s = simulated_s((void *)(uintptr_t)table, layers, NULL);
         double bound_s = composed_s(table, &lower_bound, layers);
         double alpas_s = alpa_s(table, layers);
-        ck_assert_msg(bound_s <= step_s * (1 + 1e-12), "seed %d: bound %a above %a", seed, bound_s,
+        ck_assert_msg(bound_s <= step_s * (1 + 1e-12),
+                      "seed %d: the lower bound %a exceeds the step time %a", seed, bound_s,
                       step_s);
         ck_assert_double_eq_tol(composed_s(table, &surrogate, layers), alpas_s, 1e-9);
         if (alpas_s < best.surrogate_s * (1 - 1e-12)) {
@@ -234,7 +235,7 @@ static double program_s(const struct stage_table *table, const struct compositio
 static void check_equal(const char *what, int seed, double got_s, double expected_s)
 {
     bool same = got_s == expected_s || fabs(got_s - expected_s) <= 1e-9 * expected_s;
-    ck_assert_msg(same, "seed %d: %s %.17g, one by one %.17g", seed, what, got_s, expected_s);
+    ck_assert_msg(same, "seed %d: %s %.17g, by enumeration %.17g", seed, what, got_s, expected_s);
 }
 
 /* Passes the options of the table to the integer program. */
@@ -307,11 +308,12 @@ START_TEST(the_dynamic_program_equals_enumeration)
         }
         arena_release(&arena);
     }
-    printf(
-        "%d tables, %.0f divisions, %.0f timed to prove the best; the surrogate misses it in %d, "
-        "mean regret %.2f %%, most %.1f %%; most slack of the bound %.1f %%\n",
-        solved, divisions, timed, missed, 100 * regrets / solved, 100 * most_regret,
-        100 * most_slack);
+    printf("%d tables, %.0f divisions, %.0f timed to prove the best; the surrogate misses the "
+           "best in %d, "
+           "with a loss of %.2f %% on average and %.1f %% at most; the bound is at most %.1f %% "
+           "too low\n",
+           solved, divisions, timed, missed, 100 * regrets / solved, 100 * most_regret,
+           100 * most_slack);
     ck_assert_int_gt(solved, TURNS(NUM_TABLES) * 5 / 8);
     ck_assert_int_gt(missed, 0); /* otherwise the tables would be too easy */
     ck_assert_double_lt(timed, divisions / 2);
@@ -425,8 +427,9 @@ START_TEST(an_expansion_that_was_cut_short_reports_a_valid_gap)
         request.limit_s = HUGE_VAL;
         request.most_timed = 1;
         struct expansion one = expand(&request, &arena);
-        ck_assert_msg(one.open_s <= best.step_s * (1 + 1e-9), "seed %d: %a, yet %a", seed,
-                      one.open_s, best.step_s);
+        ck_assert_msg(one.open_s <= best.step_s * (1 + 1e-9),
+                      "seed %d: the bound of untimed divisions, %a, exceeds the best step, %a",
+                      seed, one.open_s, best.step_s);
         ck_assert(one.timed <= 1);
         if (!one.is_proved)
             open++;
@@ -473,8 +476,8 @@ START_TEST(a_division_is_written_with_the_shortest_words)
 END_TEST
 
 /* L layers are divided over p stages in C(L - 1, p - 1) ways. If recomputed layers are chosen per
- * stage, a stage of k layers has k + 1 choices, and the number is the sum over divisions of their
- * product. */
+ * stage, a stage of k layers has k + 1 choices. The number of plans is then the sum, over all
+ * divisions, of the product of these choices. */
 START_TEST(the_number_of_divisions_equals_their_enumeration)
 {
     for (int layers = 1; layers <= MOST_LAYERS; layers++)

@@ -131,7 +131,7 @@ START_TEST(a_batch_divides_over_all_gpus)
 }
 END_TEST
 
-/* If the budget is given as the FLOPs that the run of the time budget executes, model and tokens
+/* If the budget is given as the FLOPs that a run of the budgeted time executes, model and tokens
  * are the same. */
 START_TEST(a_budget_in_flops_gives_the_same_design_as_in_time)
 {

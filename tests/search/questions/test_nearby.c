@@ -69,7 +69,7 @@ static void check_found(const struct nearby *found)
                         brute_tokens_per_s(found->num_gpus, found->batch));
 }
 
-/* 5 or 7 nodes of 8, or 7 GPUs, with a batch that none of them divides. */
+/* The requested number of GPUs is 5 or 7 nodes of 8, or 7 GPUs; none of these divides the batch. */
 static const struct {
     int asked, unit;
 } counts[] = { { 40, 8 }, { 7, 1 }, { 56, 8 } };

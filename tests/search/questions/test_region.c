@@ -58,6 +58,9 @@ static double best_s(const struct search_request *asked, const struct system *sy
     return best_s;
 }
 
+/* The region is a box of the system's constants around their fitted values. The search divides it
+ * into parts, and decides for each whether the plan is the best there or another plan is faster. */
+
 /* --- decided parts ------------------------------------------------------------------------ */
 
 struct drawing {
@@ -128,8 +131,8 @@ static void check_region(const struct region *region, const struct drawing *d)
     }
 }
 
-/* Checks the region of the best plan, or of a slower one, which other plans beat in more of the
- * region. */
+/* Checks the region of the best plan, or of a slower plan, to which other plans are superior in
+ * more of the region. */
 static bool check_seed(int seed)
 {
     struct instance instance;

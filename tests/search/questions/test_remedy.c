@@ -14,7 +14,7 @@ static struct plan plan; /* the layout that does not fit */
 static void set_up(void)
 {
     instance_load(&instance);
-    instance.system.stack.norms_in_products = false; /* norms are a part that can be repeated */
+    instance.system.stack.norms_in_products = false; /* so that norms can be recomputed */
     evaluator = evaluator_new(&instance.system, &instance.model);
     plan = plan_on(&instance.system, &instance.model, "tp2 pp4 dp2 mb2 vpp2 sp zero1", &arena);
 }
@@ -57,7 +57,7 @@ START_TEST(the_fastest_sufficient_change_of_each_kind_is_found)
     ck_assert(has(found, count, "tp2 pp4 dp2 mb1 vpp2 sp zero1"));
     ck_assert(has(found, count, "tp2 pp4 dp1 cp2 mb2 vpp2 sp zero1"));
     ck_assert(has(found, count, "tp2 pp4 dp2 mb2 vpp2 sp zero1 grad=bf16"));
-    /* of the sets of parts to recompute, norms take the least time */
+    /* of the sub-layers that can be recomputed, norms take the least time */
     ck_assert(has(found, count, "tp2 pp4 dp2 mb2 vpp2 sp zero1 recompute=selective:layernorm"));
     for (int i = 0; i < count; i++) {
         ck_assert_double_le(found[i].prediction.peak_memory_bytes, most_bytes);
