@@ -2,6 +2,7 @@
  * DualPipeV plan. */
 #include "sim/plan/fold.h"
 
+#include "sim/plan/ranks.h"
 #include "sim/schedule/schedule.h"
 
 bool plan_is_mirrored(const struct plan *plan)
@@ -20,6 +21,8 @@ struct plan plan_folded(const struct plan *plan)
     folded.pp = plan->pp > 1 ? plan->pp / 2 : 1;
     folded.vpp = 2 * plan->vpp;
     folded.dp = 2 * plan->dp;
+    if (plan->shard == plan_replicas(plan)) /* all ranks, like 0: the layout's text omits it */
+        folded.shard = 0;
     plan_set_schedule(&folded, "dualpipev");
     return folded;
 }
