@@ -62,6 +62,8 @@ void draw_blocks(struct model *model, uint64_t seed)
         .num_kinds = 2,
         .num_runs = 2,
     };
+    if (blocks_have_one_width(&model->blocks)) /* such a model has one kind of blocks */
+        model->blocks = (struct blocks){ 0 };
 }
 
 void draw_modules(struct model *model, uint64_t seed)
