@@ -49,7 +49,7 @@ static bool replays_other_parts(const struct plan *plan, const struct model *mod
 {
     (void)model;
     return plan->recompute == RECOMPUTE_SELECTIVE && plan_replays(plan) != REPLAYS_CORE &&
-           plan_replays(plan) != REPLAYS_PER_OP;
+           plan_replays(plan) != REPLAYS_PER_OP; /* on any stage */
 }
 
 static bool copies_keys(const struct plan *plan, const struct model *model)

@@ -100,11 +100,24 @@ void megatron_mend_gradients(struct job *job, struct arena *arena)
     job->plan.reduce_dtype = job->plan.gradient_dtype;
 }
 
+static bool stages_repeat_alike(const struct plan *plan, struct err *err)
+{
+    for (int i = 1; i < plan->num_stage_replays; i++)
+        if (plan->stage_replays[i] != plan->stage_replays[0])
+            return BROKEN("recompute",
+                          "stages 0 and %d recompute different modules; --recompute-modules is one "
+                          "list for all ranks",
+                          i);
+    return true;
+}
+
 bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
     if (plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_PER_OP) != 0)
         return BROKEN("recompute", "recompute=op-selective is not in Megatron-LM");
+    if (plan_mixes_parts(plan))
+        return stages_repeat_alike(plan, err);
     if (plan->recompute == RECOMPUTE_SHARE)
         return BROKEN("recompute", "recompute=block-share: is not in Megatron-LM; block:N is");
     if (plan->recompute != RECOMPUTE_BLOCK)
@@ -119,14 +132,17 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
            BROKEN("recompute", "recompute=block:0 recomputes nothing");
 }
 
-/* Lets all chunks recompute the same number of layers, that of the chunk that recomputes most.
- * Memory does not rise. */
+/* Lets all chunks recompute the same number of layers, that of the chunk that recomputes most, or
+ * all stages the modules that any of them recomputes. Memory does not rise. */
 void megatron_mend_recompute(struct job *job, struct arena *arena)
 {
     struct plan *plan = &job->plan;
     int *most = ARENA_NEW(arena, int);
     if (plan->recompute == RECOMPUTE_SELECTIVE) {
-        plan->replays = 0;
+        unsigned modules =
+            plan_mixes_parts(plan) ? replays_outermost(plan_replays(plan)) : REPLAYS_CORE;
+        plan_set_recompute(plan, RECOMPUTE_SELECTIVE);
+        plan->replays = modules == REPLAYS_CORE ? 0 : modules;
         return;
     }
     bool is_share = plan->recompute == RECOMPUTE_SHARE;

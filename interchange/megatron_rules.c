@@ -20,7 +20,7 @@ const struct target_rule megatron_rules[] = {
       "take bf16", megatron_precision_exists, megatron_mend_precision },
     { "X6", "Gradients are kept and reduced in the same type.",
       "give grad= and reduce= the same type", megatron_gradients_are_one_type, megatron_mend_gradients },
-    { "X7", "All chunks recompute the same number of layers, and a module is recomputed as a whole.",
+    { "X7", "All chunks recompute the same number of layers or modules, and a module as a whole.",
       "use recompute=block:N or recompute=selective", megatron_recompute_exists, megatron_mend_recompute },
     { "X8", "Megatron-LM's arguments can state the model.",
       "describe the model in a layer spec of your own", megatron_model_exists, NULL },

@@ -154,14 +154,20 @@ static struct parts_of_regions parts_of_regions(unsigned replays)
     return parts_of;
 }
 
-bool replays_overlap(unsigned replays)
+unsigned replays_outermost(unsigned replays)
 {
+    unsigned outermost = replays;
     for (int i = 0; i < REPLAY_PER_OP; i++)
         for (int j = 0; j < REPLAY_PER_OP; j++)
             if (i != j && (replays >> i & replays >> j & 1) != 0 &&
                 (parts[i].regions & ~parts[j].regions) == 0)
-                return true;
-    return false;
+                outermost &= ~(1u << i);
+    return outermost;
+}
+
+bool replays_overlap(unsigned replays)
+{
+    return replays_outermost(replays) != replays;
 }
 
 /* The part that replays an op. Quantising what a part drops belongs to that part. */

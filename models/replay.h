@@ -73,8 +73,9 @@ static inline unsigned replays_next(unsigned set, unsigned all)
     return (set - all) & all;
 }
 /* Whether a part of the set lies within another one, as moe_act lies within moe, so that the set
- * without it repeats and frees the same. */
+ * without it repeats and frees the same; and that set. */
 bool replays_overlap(unsigned replays);
+unsigned replays_outermost(unsigned replays);
 /* Which ops the replay of a set of parts has: those of `has`, and quantisation of what `drops`. */
 struct replayed_regions {
     bool has[NUM_OP_REGIONS], drops[NUM_OP_REGIONS];

@@ -88,6 +88,27 @@ int parts_that_fit(const struct space *space, struct evaluator *evaluator, doubl
     return tried.num_fitting;
 }
 
+int parts_sets(const struct space *space, const struct plan *plan, int sets[MOST_SETS])
+{
+    struct plan alike = *plan;
+    unsigned possible = plan_possible_replays(space->model);
+    int count = 0;
+    alike.stage_replays = NULL;
+    alike.num_stage_replays = 0;
+    if (!parts_are_open(space, plan)) {
+        sets[0] = (int)plan_replays(&alike);
+        return 1;
+    }
+    for (int size = 1; size <= REPLAY_PER_OP; size++)
+        for (unsigned parts = replays_next(0, possible); parts;
+             parts = replays_next(parts, possible)) {
+            struct plan with = parts_plan(&alike, parts);
+            if (count_parts(parts) == size && !replays_overlap(parts) && may_be(space, &with))
+                sets[count++] = (int)parts;
+        }
+    return count;
+}
+
 double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
                          const struct plan *plan)
 {

@@ -4,7 +4,7 @@
  * model's parts (models/replay.h). A set that contains another one repeats more, so it is no
  * faster. So the best is among the least sets that fit: those of which no proper subset fits. All
  * stages repeat the same parts, as in Megatron-Core, whose recompute_modules is one list of the
- * whole model (transformer_config.py). */
+ * whole model (transformer_config.py); uneven/stages.h chooses other parts on each stage. */
 #ifndef SEARCH_PARTS_H
 #define SEARCH_PARTS_H
 
@@ -31,6 +31,11 @@ double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
  * the first, or else to those that need the least memory. Returns the plan's peak. */
 double parts_choose(const struct space *space, struct evaluator *evaluator, double most_bytes,
                     struct plan *plan);
+
+/* Fills `sets` with the sets of parts that the plan may repeat on all stages, by rising number of
+ * parts: those of the model that break no rule and are not forbidden, or the plan's own set if the
+ * search does not choose the parts. Returns their number. */
+int parts_sets(const struct space *space, const struct plan *plan, int sets[MOST_SETS]);
 
 /* The plan with these parts, or its own without recompute=selective: 0 is the attention core. */
 struct plan parts_plan(const struct plan *plan, unsigned parts);

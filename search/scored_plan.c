@@ -19,6 +19,7 @@ struct scored_plan scored_plan_copy(const struct scored_plan *from, struct arena
     copy.plan.chunk_layers = copy_ints(plan->chunk_layers, plan->num_chunk_layers, arena);
     copy.plan.recompute_layers =
         copy_ints(plan->recompute_layers, plan->num_recompute_layers, arena);
+    copy.plan.stage_replays = copy_ints(plan->stage_replays, plan->num_stage_replays, arena);
     copy.prediction.stages = ARENA_ARRAY(arena, struct stage_memory, num_stages);
     memcpy(copy.prediction.stages, from->prediction.stages,
            num_stages * sizeof *copy.prediction.stages);

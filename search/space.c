@@ -190,8 +190,11 @@ static void add_values_of(struct space *space, const struct plan *also, unsigned
     space->base.recompute_layers = also->recompute_layers;
     space->base.num_recompute_layers = also->num_recompute_layers;
     space->base.recompute_share = also->recompute_share;
-    if (also->recompute == RECOMPUTE_SELECTIVE)
+    if (also->recompute == RECOMPUTE_SELECTIVE) {
         space->base.replays = also->replays;
+        space->base.stage_replays = also->stage_replays;
+        space->base.num_stage_replays = also->num_stage_replays;
+    }
 }
 
 static void list_values(struct space *space, unsigned fixed, bool placement, struct arena *arena)
@@ -493,7 +496,7 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
                          !plan_offloads(&out->base, OFFLOAD_ACTIVATIONS) &&
                          !(request->also && request->also->recompute == RECOMPUTE_EVERY);
     out->picks_modules = request->recompute_modules && !words_have(fixed, "recompute") &&
-                         out->base.replays != REPLAYS_PER_OP;
+                         out->base.replays != REPLAYS_PER_OP && !out->base.stage_replays;
     out->head_layers = model_head_layers(out->model, out->model->seq);
     space_list_splits(out, arena);
     out->fits_gpus = any_fits(out, NULL);

@@ -184,6 +184,8 @@ static bool read_recompute(const struct conversion *of, struct plan *plan, struc
         return err_set(reason, ERR_INFEASIBLE, "recompute", "recompute %.60s is not known", word);
     plan->recompute = parsed.recompute;
     plan->replays = parsed.replays;
+    plan->stage_replays = parsed.stage_replays;
+    plan->num_stage_replays = parsed.num_stage_replays;
     plan->recompute_every = parsed.recompute_every;
     plan->recompute_layers = parsed.recompute_layers;
     plan->num_recompute_layers = parsed.num_recompute_layers;

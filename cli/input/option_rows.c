@@ -181,7 +181,8 @@ const struct option_row option_rows[] = {
                "with other stacks, and with --pareto and --objective memory." } },
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(search.recompute_mixes),
-        .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },
+        .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block), or "
+               "other parts of its layers (recompute=selective:mlp,none)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
         .doc = "Writes a proof that no plan of the space is faster: for each family of plans a "

@@ -28,7 +28,7 @@ static void add_recompute_word(const struct plan *plan, struct text *out)
     else if (plan->recompute == RECOMPUTE_SHARE)
         text_add(out, "block-share:%g", plan->recompute_share);
     else if (plan->recompute == RECOMPUTE_SELECTIVE)
-        plan_write_replays(plan_replays(plan), out);
+        plan_write_selective(plan, out);
     else
         text_add(out, "%s", recompute_names[plan->recompute]);
 }

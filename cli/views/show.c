@@ -71,7 +71,7 @@ static void add_recompute(struct text *out, const char *dot, const struct plan *
         break;
     case RECOMPUTE_SELECTIVE:
         text_add(out, "%s", dot);
-        plan_write_replays(plan_replays(plan), out);
+        plan_write_selective(plan, out);
         text_add(out, " recompute");
         break;
     case RECOMPUTE_FULL:

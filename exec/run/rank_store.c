@@ -36,6 +36,12 @@ typedef struct local_ops local_ops_of(struct rank_share share, const struct mode
                                       double seq, const struct layer_options *options,
                                       bool overlap_tp, struct arena *arena);
 
+/* The rank's plan with what its stage recomputes. */
+static struct plan own_plan(const struct rank *rank)
+{
+    return plan_of_stage(rank->setup.plan, rank->stage);
+}
+
 static enum keeping keeping_of(const struct plan *plan, int kind)
 {
     if (!piece_is_layer(kind) || plan->recompute == RECOMPUTE_NONE)
@@ -48,17 +54,18 @@ static struct piece_shape shape_of(struct rank *rank, local_ops_of *ops_of, int 
 {
     const struct run_setup *setup = &rank->setup;
     struct arena *arena = &rank->arena;
-    struct rank_share share = rank_share_of(setup->plan);
+    struct plan plan = own_plan(rank);
+    struct rank_share share = rank_share_of(&plan);
     struct piece_shape shape = {
         .dims = local_dims(share, model, model->seq),
         .model_heads = model->heads,
         .ops = ops_of(share, model, model->seq, &setup->options, setup->overlaps_tensor, arena),
-        .keeping = keeping_of(setup->plan, kind),
+        .keeping = keeping_of(&plan, kind),
     };
     shape.weights = weights_of(&shape.ops.forward, share, rank->at.at[AXIS_TENSOR], arena);
     shape.lifetimes = lifetimes_of(&shape.ops);
     if (shape.keeping == KEEP_SOME) {
-        shape.replay = ops_replay(&shape.ops.forward, plan_replays(setup->plan), true, arena);
+        shape.replay = ops_replay(&shape.ops.forward, plan_replays(&plan), true, arena);
         shape.last_again = last_reader_again(&shape.ops.forward, shape.replay.is_again);
     }
     shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping, &shape.replay,
@@ -211,7 +218,7 @@ static void place_units(struct chunk *chunk, const struct pass_chunk *shape, str
 static void place_chunk(struct placer *placer, int global)
 {
     struct rank *rank = placer->rank;
-    const struct plan *plan = rank->setup.plan;
+    const struct plan own = own_plan(rank), *plan = &own;
     const struct model *model = rank->setup.model;
     struct chunk *chunk = &rank->chunks[rank_round(rank, global)];
     struct holding held = chunk_holding(plan, model, global);

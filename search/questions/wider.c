@@ -67,7 +67,7 @@ static void add_fixed(const struct search_request *request, const struct plan *b
         text_add(fix, " vpp%d", best->vpp);
     if (is_plain && best->recompute == RECOMPUTE_SELECTIVE) {
         text_add(fix, " recompute=");
-        plan_write_replays(plan_replays(best), fix);
+        plan_write_selective(best, fix);
     } else if (is_plain) {
         text_add(fix, " recompute=%s", recompute_names[best->recompute]);
     }

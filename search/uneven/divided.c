@@ -11,11 +11,22 @@ static bool all_are(const int *values, int count, int value)
     return true;
 }
 
+/* Sets the shortest form of a set of parts for each stage: none, one set for all, or a list. */
+static void set_parts(struct plan *plan, const int *parts)
+{
+    plan->stage_replays = parts;
+    plan->num_stage_replays = plan->pp;
+    if (all_are(parts, plan->pp, parts[0]))
+        *plan = plan_of_stage(plan, 0);
+}
+
 /* Sets the shortest form of block:N: none, full, one N for all, or a list. */
 static void set_recompute(struct plan *plan, const int *layers, const int *recomputed)
 {
     plan->recompute_layers = NULL;
     plan->num_recompute_layers = 0;
+    if (plan_lists_parts(plan))
+        set_parts(plan, recomputed);
     if (plan->recompute != RECOMPUTE_BLOCK)
         return;
     if (all_are(recomputed, plan->pp, 0)) {
@@ -51,7 +62,7 @@ struct plan dealt_plan(const struct plan *point, const int *chunks)
 
 bool division_is_known(const struct space *space, const struct plan *plan)
 {
-    if (plan->recompute == RECOMPUTE_BLOCK)
+    if (plan->recompute == RECOMPUTE_BLOCK || plan_mixes_parts(plan))
         return false;
     for (int i = 0; i < space->pp.count; i++)
         for (int j = 0; space->pp.at[i] == plan->pp && j < space->splits[i].count; j++)

@@ -139,8 +139,9 @@ double joint_host_bytes(const struct search *search, const struct plan *plan, in
                         const int of_kind[MAX_BLOCK_KINDS])
 {
     double bytes = optimizer_bytes(search, plan, stage, of_kind);
+    struct plan own = plan_of_stage(plan, stage);
     if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
-        bytes += activation_bytes(search, plan, in_flight_of(search, plan, stage), of_kind);
+        bytes += activation_bytes(search, &own, in_flight_of(search, plan, stage), of_kind);
     return bytes;
 }
 

@@ -14,11 +14,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool has_value(const struct values *values, int value)
+{
+    for (int i = 0; i < values->count; i++)
+        if (values->at[i] == value)
+            return true;
+    return false;
+}
+
 bool lattice_deals(const struct search *search)
 {
     const struct search_request *request = search->request;
     return request->uneven && request->stage_types == 0 && !request->same_recompute &&
            request->host_memory_bytes <= 0;
+}
+
+bool lattice_mixes_parts(const struct search *search)
+{
+    const struct search_request *request = search->request;
+    const struct plan *base = &search->space->base;
+    return request->recompute_mixes && request->stage_types == 0 && !request->same_recompute &&
+           request->host_memory_bytes <= 0 && !plan_offloads(base, OFFLOAD_ACTIVATIONS) &&
+           base->replays != REPLAYS_PER_OP && !base->stage_replays &&
+           has_value(&search->space->recompute, RECOMPUTE_NONE) &&
+           has_value(&search->space->recompute, RECOMPUTE_SELECTIVE);
 }
 
 const char *lattice_lacks(const struct search *search)
@@ -34,12 +53,22 @@ const char *lattice_lacks(const struct search *search)
     return base->num_recompute_layers > 0 ? "given blocks of recompute" : NULL;
 }
 
+/* Kinds of points, by what their stages may recompute differently. */
+enum point_kind { STAGES_ALIKE, STAGES_OF_BLOCKS, STAGES_OF_PARTS, NUM_POINT_KINDS };
+
+static enum point_kind kind_of(const struct plan *base, int recompute)
+{
+    struct plan point = *base;
+    point.recompute = recompute;
+    if (recompute == RECOMPUTE_BLOCK)
+        return STAGES_OF_BLOCKS;
+    return plan_lists_parts(&point) ? STAGES_OF_PARTS : STAGES_ALIKE;
+}
+
 /* Sites of plans with one number of stages and of chunks per stage. */
 struct stages_space {
     struct space space; /* the space with this pp and vpp, and a fixed list of layers per chunk */
-    /* number of divisions that only this space has: [0] with the same recompute on all stages, [1]
-     * with block:N */
-    double divisions[2];
+    double divisions[NUM_POINT_KINDS]; /* number of divisions that only this space has */
     size_t first_site;
 };
 
@@ -49,7 +78,7 @@ struct stages_space {
 struct left_out {
     double *broken; /* points by the first rule they break, by number of rule */
     /* points ruled out by bounds, and by memory; indices as in stages_space.divisions */
-    double bounded[2], over_memory[2];
+    double bounded[NUM_POINT_KINDS], over_memory[NUM_POINT_KINDS];
 };
 
 struct finder {
@@ -87,19 +116,6 @@ struct collector {
     double floor_s; /* lower bound for all points in this order */
     struct block_floors floors;
 };
-
-static bool has_value(const struct values *values, int value)
-{
-    for (int i = 0; i < values->count; i++)
-        if (values->at[i] == value)
-            return true;
-    return false;
-}
-
-static double divisions_of(const struct collector *collector, int recompute)
-{
-    return collector->of->divisions[recompute == RECOMPUTE_BLOCK];
-}
 
 static double block_floor_s(const struct space *space, struct evaluator *evaluator,
                             const struct stack *stack, const struct plan *plan)
@@ -164,13 +180,13 @@ static bool may_fit(struct collector *collector, const struct plan *plan)
 static void examine_point(struct collector *collector, const struct plan *plan)
 {
     const struct search *search = collector->listing->search;
-    bool mixes = plan->recompute == RECOMPUTE_BLOCK;
-    double divisions = divisions_of(collector, plan->recompute);
+    enum point_kind kind = kind_of(plan, plan->recompute);
+    double divisions = collector->of->divisions[kind];
     double limit_s = collector->listing->limit_s, bound_s = HUGE_VAL;
     if (divisions > 0 && is_worth_more(collector, plan)) {
         struct plan point = *plan;
         if (!may_fit(collector, plan)) {
-            collector->left_out->over_memory[mixes]++;
+            collector->left_out->over_memory[kind]++;
             return;
         }
         plan_set_even(&point);
@@ -180,7 +196,7 @@ static void examine_point(struct collector *collector, const struct plan *plan)
     if (bound_s < limit_s)
         keep_point(collector, plan, divisions, bound_s);
     else
-        collector->left_out->bounded[mixes]++;
+        collector->left_out->bounded[kind]++;
 }
 
 static bool meet_point(void *context, const struct plan *plan)
@@ -205,21 +221,21 @@ static double mean_divisions(const struct stages_space *of)
     const struct values *recompute = &of->space.recompute;
     double divisions = 0;
     for (int i = 0; i < recompute->count; i++)
-        divisions += of->divisions[recompute->at[i] == RECOMPUTE_BLOCK];
+        divisions += of->divisions[kind_of(&of->space.base, recompute->at[i])];
     return recompute->count > 0 ? divisions / recompute->count : 0;
 }
 
 static void count_left_out(const struct listing *listing, int jobs, int space, struct tally *tally)
 {
     const struct stages_space *of = &listing->spaces[space];
-    for (int mixes = 0; mixes < 2; mixes++) {
+    for (int kind = 0; kind < NUM_POINT_KINDS; kind++) {
         double bounded = 0, over_memory = 0;
         for (int i = 0; i < jobs; i++) {
-            bounded += listing->finders[i].left_out[space].bounded[mixes];
-            over_memory += listing->finders[i].left_out[space].over_memory[mixes];
+            bounded += listing->finders[i].left_out[space].bounded[kind];
+            over_memory += listing->finders[i].left_out[space].over_memory[kind];
         }
-        tally->bounded += bounded * of->divisions[mixes];
-        tally->over_memory += over_memory * of->divisions[mixes];
+        tally->bounded += bounded * of->divisions[kind];
+        tally->over_memory += over_memory * of->divisions[kind];
     }
     for (int rule = 0; rule < plan_num_rules(); rule++) {
         double points = 0;
@@ -284,7 +300,7 @@ static struct space space_of_stages(const struct space *space, const struct stag
 }
 
 /* Replaces none and full by block:N. */
-static void mix_recompute(struct space *space, struct arena *arena)
+static void mix_blocks(struct space *space, struct arena *arena)
 {
     struct values *recompute = &space->recompute;
     if (!has_value(recompute, RECOMPUTE_NONE) || !has_value(recompute, RECOMPUTE_FULL))
@@ -359,17 +375,19 @@ static double count_mixes(const struct deal *deal)
 }
 
 /* The number of divisions that the space does not have already; with block:N, the divisions with
- * none and full are subtracted too. */
-static void count_new(const struct search *search, const struct plan *plan, double divisions[2],
-                      struct arena *arena)
+ * none and full are subtracted too. With other parts on each stage all divisions are new. */
+static void count_new(const struct search *search, const struct plan *plan,
+                      double divisions[NUM_POINT_KINDS], struct arena *arena)
 {
     int layers = search->space->model->layers;
     bool uneven = search->request->uneven;
     struct deal deal = deal_of(plan, search->space->model, search->space->head_layers);
     int known = uneven ? count_known(search, plan, arena) : layers % plan->pp == 0;
-    divisions[0] = uneven ? count_dealt(&deal) - known : 0;
-    divisions[1] = uneven ? count_mixes(&deal) : count_even_mixes(layers, plan->pp);
-    divisions[1] -= 2 * known;
+    double all = uneven ? count_dealt(&deal) : layers % plan->pp == 0;
+    double mixes = uneven ? count_mixes(&deal) : count_even_mixes(layers, plan->pp);
+    divisions[STAGES_ALIKE] = all - known;
+    divisions[STAGES_OF_BLOCKS] = mixes - 2 * known;
+    divisions[STAGES_OF_PARTS] = all;
 }
 
 /* Whether layers can be divided so in the plan's schedule. */
@@ -400,8 +418,12 @@ static bool begin_stages(const struct search *search, const struct stages_of *st
     if (search->request->uneven && (!forbidden_allows(&out->space.forbidden, "stages", base) ||
                                     !forbidden_allows(&out->space.forbidden, "mtp", base)))
         return false;
+    if (lattice_mixes_parts(search) && !plan_is_dealt(base) && base->pp > 1) {
+        out->space.base.stage_replays = ARENA_NEW(arena, int);
+        out->space.base.num_stage_replays = 1;
+    }
     if (search->request->recompute_mixes && !plan_is_dealt(base))
-        mix_recompute(&out->space, arena);
+        mix_blocks(&out->space, arena);
     count_new(search, base, out->divisions, arena);
     return true;
 }

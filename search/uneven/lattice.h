@@ -3,14 +3,18 @@
  * A point is a plan of the space without a division of layers: a number of chunks per stage, and
  * every value of order, tp, cp, sp, microbatch, pp, zero and recompute. The chunks are in 1F1B or
  * dealt (uneven/deal.h). With mixed recompute (recompute_mixes of the request), block:N with a
- * separate N per stage replaces `none` and `full` in 1F1B if the space has both. */
+ * separate N per stage replaces `none` and `full` in 1F1B if the space has both. If it has `none`
+ * and `selective`, each stage of a point with selective recompute repeats a set of parts of its
+ * own, or none; like elsewhere in the search, such a point's division counts once for all sets. */
 #ifndef SEARCH_UNEVEN_LATTICE_H
 #define SEARCH_UNEVEN_LATTICE_H
 
 #include "search/method.h"
 
 struct lattice_point {
-    struct plan plan; /* without lists of layers; block:0 represents every block:N,... */
+    /* without lists of layers; block:0 represents every block:N,..., and a list of one empty set
+     * all sets of parts */
+    struct plan plan;
     /* Layers of each chunk, in a division whose stages differ by at most one layer, or by as few
      * layers as possible if they are dealt. */
     const int *nearly_even;
@@ -29,6 +33,10 @@ const char *lattice_lacks(const struct search *search);
 /* Whether the search also divides the layers of schedules other than 1F1B: if `uneven` is requested
  * and no constraint joins the stages. */
 bool lattice_deals(const struct search *search);
+/* Whether each 1F1B stage may repeat a set of parts of its own: with recompute_mixes, if no
+ * constraint joins the stages. Not with activations on the host, as there a set that frees more
+ * also shortens copies; and not with op-selective, which is a policy and no set of parts. */
+bool lattice_mixes_parts(const struct search *search);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally
  * counts the divisions of all other points, and of those that break a rule. When ended early, some

@@ -37,17 +37,20 @@ static const char *name_space(const struct search *search, struct arena *arena)
 {
     const struct search_request *request = search->request;
     const char *lacks = lattice_lacks(search);
+    const char *mixes = lattice_mixes_parts(search)
+                            ? "other layers or parts recomputed on each stage"
+                        : request->recompute_mixes ? "a different recompute for each stage"
+                                                   : "";
     struct text name = { 0 }, parts = { 0 };
     if (!lacks && !plan_is_dealt(&search->space->base))
         text_add(&parts, "1f1b also %s%s%s", request->uneven ? "uneven chunks" : "",
-                 request->uneven && request->recompute_mixes ? " and " : "",
-                 request->recompute_mixes ? "a different recompute for each stage" : "");
+                 request->uneven && request->recompute_mixes ? " and " : "", mixes);
     if (lacks)
         text_add(&parts, "no uneven stages with %s", lacks);
     else
         name_dealt(search, &parts);
     text_add(&name, "%s; %s%s", search->space->name, lacks ? "" : "in ", text_get(&parts));
-    if (!lacks && search->space->picks_modules)
+    if (!lacks && search->space->picks_modules && !lattice_mixes_parts(search))
         text_add(&name, ", there selective of attention's core");
     text_release(&parts);
     return text_keep(&name, arena);

@@ -1,9 +1,10 @@
-/* Fills the table of stages. An option of a stage is a number of layers with the least recompute
+/* Fills the table of stages. An option of a stage is a number of layers with the fastest recompute
  * that fits, and its times. */
 #include "search/uneven/stages.h"
 
 #include "base/statistics.h"
 #include "models/blocks.h"
+#include "search/parts.h"
 #include "search/uneven/deal.h"
 
 #include <assert.h>
@@ -91,10 +92,39 @@ static struct stage_option score(const struct filler *filler, struct stage_share
                                   .optimizer_s = score.optimizer_s };
 }
 
+static bool has_subset(const int *sets, int count, int parts)
+{
+    for (int i = 0; i < count; i++)
+        if ((sets[i] & parts) == sets[i])
+            return true;
+    return false;
+}
+
+/* The option with the set of parts that fits and has the shortest backward. A set that contains
+ * another one that fits repeats more, so it is not timed; smaller sets come first. */
+static struct stage_option fastest_set(const struct filler *filler, struct stage_share share)
+{
+    const struct stage_request *request = filler->request;
+    struct stage_option best = { .fits = false };
+    int fitting[MOST_SETS], count = 0;
+    for (int i = 0; i < request->num_sets; i++) {
+        int parts = request->sets[i];
+        if (has_subset(fitting, count, parts) || !fits(filler, share, parts))
+            continue;
+        fitting[count++] = parts;
+        struct stage_option option = score(filler, share, parts);
+        if (!best.fits || option.backward_s < best.backward_s)
+            best = option;
+    }
+    return best;
+}
+
 static struct stage_option find_option(const struct filler *filler, struct stage_share share)
 {
     if (fits(filler, share, 0))
         return score(filler, share, 0);
+    if (plan_lists_parts(filler->request->plan))
+        return fastest_set(filler, share);
     bool mixes = filler->request->plan->recompute == RECOMPUTE_BLOCK;
     if (!mixes || !fits(filler, share, share.layers))
         return (struct stage_option){ .fits = false };

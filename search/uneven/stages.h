@@ -4,7 +4,12 @@
  * Given its layers and recompute, a stage's times (evaluate_stage) and memory do not depend on the
  * other stages. So of all ways to hold k layers only the fastest that fits is needed: with block:N,
  * the one that recomputes the fewest layers, as k determines the forward time, each recomputed
- * layer lengthens the backward, and a longer backward makes no plan faster.
+ * layer lengthens the backward, and a longer backward makes no plan faster. In a plan that lists
+ * the parts of each stage it is the set of parts with the shortest backward: the set changes
+ * neither the forward nor messages, 1F1B's step is a maximum over sums of passes, so it never falls
+ * when a pass gets longer, and each second of a longer backward hides at most one more second of
+ * the stage's reduction (exposed_s). So each stage can choose alone. Of sets that take the same
+ * time it is the first in the request's order.
  *
  * Middle stages differ only in messages and in memory, as no stage has more microbatches in flight
  * than the previous one. */
@@ -16,7 +21,9 @@
 
 struct stage_option {
     bool fits; /* false: the members below are not set */
-    int layers, recomputed;
+    int layers;
+    int recomputed; /* layers with block:N; the set of parts if the plan lists those of each stage
+                     */
     /* For one microbatch, blocking messages included, on the stage's first chunk if there are
      * several. The backward is only that of the input gradients if weight gradients are computed
      * separately. */
@@ -56,6 +63,9 @@ struct stage_table {
 struct stage_request {
     const struct model *model;
     const struct plan *plan;
+    /* the sets of parts that a stage may repeat if the plan lists those of each stage */
+    const int *sets;
+    int num_sets;
     int layers;          /* layers of every stage; 0: any */
     double head_layers;  /* model_head_layers */
     double memory_bytes; /* GPU memory */

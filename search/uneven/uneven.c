@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "models/blocks.h"
 #include "search/evaluators.h"
+#include "search/parts.h"
 #include "search/uneven/deal.h"
 #include "search/uneven/dealt.h"
 #include "search/uneven/divided.h"
@@ -106,6 +107,8 @@ static void time_seed(void *context, size_t index, int worker)
     const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
     struct seed *seed = &rounds->seeds[rounds->next + index];
     struct evaluator *evaluator = evaluator_of(rounds, worker);
+    if (plan_lists_parts(&point->plan)) /* the table chooses the parts */
+        return;
     set_seed(point, false, &seed->ranked.plan);
     if (division_is_known(rounds->search->space, &seed->ranked.plan))
         return;
@@ -130,10 +133,18 @@ static void read_recomputed(const struct stage_table *table, const int *layers, 
         division_recomputes(table, layers, recomputed);
 }
 
+/* Whether another point has the plan. That is the case if no stage of a point that lists parts
+ * repeats any. */
+static bool is_of_another(const struct lattice_point *point, const struct plan *plan)
+{
+    return plan_lists_parts(&point->plan) && plan->recompute == RECOMPUTE_NONE;
+}
+
 /* Whether the division is one of the point's counted divisions. */
 static bool is_counted(const struct timing *timing, const struct plan *plan)
 {
-    return !division_is_known(timing->search->space, plan) && !is_seed(timing->seed, plan);
+    return !division_is_known(timing->search->space, plan) && !is_seed(timing->seed, plan) &&
+           !is_of_another(timing->point, plan);
 }
 
 static double time_plan(struct timing *timing, const struct plan *plan)
@@ -209,6 +220,10 @@ static struct stage_table table_of(struct rounds *rounds, const struct plan *pla
                                      .memory_bytes = search->system->gpu.memory_bytes,
                                      .limit_s = rounds->limit_s,
                                      .step_s = search->system->stack.host.step_s };
+    int sets[MOST_SETS];
+    request.sets = sets;
+    if (plan_lists_parts(plan))
+        request.num_sets = parts_sets(search->space, plan, sets);
     request.head_layers = search->space->head_layers;
     if (plan_is_dealt(plan))
         return dealt_table_new(evaluator, &request, arena);
@@ -283,7 +298,8 @@ static void offer_best(struct rounds *rounds, const struct lattice_point *point,
     struct ranked_plan ranked = { .plan = best_plan(rounds, point, result, arena),
                                   .step_s = result->expansion.step_s };
     if (division_is_known(rounds->search->space, &ranked.plan) ||
-        is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan))
+        is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan) ||
+        is_of_another(point, &ranked.plan))
         return;
     ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator_of(rounds, 0), &ranked.plan);
     frontier_offer(best, &ranked);

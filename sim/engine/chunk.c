@@ -383,8 +383,17 @@ static void add_passes(const struct evaluation *w, const struct holding *held, d
     add_recompute(w, &passes[CHUNK_BACKWARD], parts, held, PIECE_LATER, later_in_full);
 }
 
-double evaluation_op_by_op_s(const struct evaluation *w, int chunk)
+/* The evaluation with the recompute of the chunk's stage. */
+static struct evaluation of_chunk(const struct evaluation *w, int chunk, struct plan *plan)
 {
+    return evaluation_of_stage(w, placement_stage(plan_placement(w->plan), chunk), plan);
+}
+
+double evaluation_op_by_op_s(const struct evaluation *of, int chunk)
+{
+    struct plan plan;
+    struct evaluation own = of_chunk(of, chunk, &plan);
+    const struct evaluation *w = &own;
     const struct stack *stack = &w->system->stack;
     enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
     double kernels_s[] = { plan_issue_s(w->plan, stack), stack->host.issue_s }, pass_seconds[2];
@@ -398,8 +407,11 @@ double evaluation_op_by_op_s(const struct evaluation *w, int chunk)
     return pass_seconds[1] - pass_seconds[0];
 }
 
-struct chunk_time chunk_time(const struct evaluation *w, int chunk)
+struct chunk_time chunk_time(const struct evaluation *of, int chunk)
 {
+    struct plan plan;
+    struct evaluation own = of_chunk(of, chunk, &plan);
+    const struct evaluation *w = &own;
     struct chunk_time time = { 0 };
     struct pass passes[CHUNK_PASSES];
     double host_s = w->system->stack.host.microbatch_s / 2;

@@ -19,6 +19,8 @@ struct evaluation {
     const struct plan *plan;
     const struct plan *given; /* the plan as it was given */
     const struct pieces *pieces;
+    /* [stage]: pieces with the parts that the stage repeats; NULL: `pieces` for all stages */
+    const struct pieces *const *stage_pieces;
     const struct generator *generator;
     int num_microbatches;
     double slowdown; /* factor on compute by the slowest chip */
@@ -46,6 +48,21 @@ static inline bool evaluation_is_folded(const struct evaluation *w)
 static inline int evaluation_turn(const struct evaluation *w)
 {
     return w->plan->pp > 1 ? w->plan->pp - 2 : 0;
+}
+
+/* The evaluation of the plan in which all stages recompute what this one does; that plan is written
+ * to `plan`. Passes and memory of a stage depend on its own recompute only. */
+static inline struct evaluation evaluation_of_stage(const struct evaluation *w, int stage,
+                                                    struct plan *plan)
+{
+    struct evaluation own = *w;
+    if (!plan_lists_parts(w->plan))
+        return own;
+    *plan = plan_of_stage(w->plan, stage);
+    own.plan = plan;
+    own.pieces = w->stage_pieces ? w->stage_pieces[stage] : w->pieces;
+    own.stage_pieces = NULL;
+    return own;
 }
 
 static inline int evaluation_chunk(const struct evaluation *w, int stage, int round)

@@ -11,8 +11,9 @@
 
 struct memory_input evaluation_memory(const struct evaluation *w)
 {
-    return (struct memory_input){ w->system, w->model,     w->plan,
-                                  w->pieces, w->generator, w->num_microbatches };
+    return (struct memory_input){ w->system,      w->model,     w->plan,
+                                  w->pieces,      w->generator, w->num_microbatches,
+                                  w->stage_pieces };
 }
 
 void fill_memory(const struct evaluation *w, struct stage_memory *stages, struct prediction *p)
@@ -117,24 +118,34 @@ static double layers_flops(const struct plan *plan, const struct piece_cost *lay
 
 static double chunk_flops(const struct evaluation *w, int chunk)
 {
-    struct holding held = chunk_holding(w->plan, w->model, chunk);
+    struct plan plan;
+    struct evaluation own =
+        evaluation_of_stage(w, placement_stage(plan_placement(w->plan), chunk), &plan);
+    struct holding held = chunk_holding(own.plan, w->model, chunk);
     double flops = 0;
-    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
+    for (int kind = 0; kind < own.pieces->num_kinds; kind++)
         flops +=
-            layers_flops(w->plan, &w->pieces->at[kind], held.count[kind], held.recomputed[kind]);
+            layers_flops(own.plan, &own.pieces->at[kind], held.count[kind], held.recomputed[kind]);
     return flops;
+}
+
+/* FLOPs of the modules that predict later tokens, without their embedding and head. */
+static double later_flops(const struct evaluation *w)
+{
+    struct plan plan;
+    struct evaluation own = evaluation_of_stage(w, plan_later_stage(w->plan), &plan);
+    int recomputed = plan_recomputes_later(own.plan) ? w->model->mtp : 0;
+    return layers_flops(own.plan, &own.pieces->at[PIECE_LATER], w->model->mtp, recomputed);
 }
 
 /* FLOPs executed by all ranks in a step. */
 static double executed_flops(const struct evaluation *w)
 {
     const struct pieces *pieces = w->pieces;
-    const struct piece_cost *later = &pieces->at[PIECE_LATER];
-    bool recomputes_later = plan_recomputes_later(w->plan);
     double flops = piece_flops(&pieces->at[PIECE_HEAD]);
     flops += w->model->mtp * (piece_flops(&pieces->at[PIECE_LATER_HEAD]) +
                               piece_flops(&pieces->at[PIECE_LATER_EMBEDDING]));
-    flops += layers_flops(w->plan, later, w->model->mtp, recomputes_later ? w->model->mtp : 0);
+    flops += later_flops(w);
     double of_chunk = 0;
     for (int chunk = 0, chunks = plan_chunks(w->plan); chunk < chunks; chunk++) {
         if (!chunk_is_as_before(w->plan, w->model, chunk))

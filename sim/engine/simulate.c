@@ -32,6 +32,7 @@ struct evaluator {
     double *end_s, *lag_s;
     struct boundary *boundaries;
     struct stage_memory *stages;
+    const struct pieces **stage_pieces;
     struct plan folded; /* the folded form of a mirrored plan (sim/plan/fold.h) */
     /* The last timed pipeline. It is kept because plans that differ only in sharding have the same
      * pipeline. */
@@ -90,6 +91,7 @@ void evaluator_free(struct evaluator *e)
     free(e->lag_s);
     free(e->boundaries);
     free(e->stages);
+    free(e->stage_pieces);
     free(e);
 }
 
@@ -111,6 +113,7 @@ static void make_room(struct evaluator *e, int num_chunks)
     e->last_lag_s = arena_grow(e->last_lag_s, n * sizeof *e->last_lag_s);
     e->boundaries = arena_grow(e->boundaries, n * sizeof *e->boundaries);
     e->stages = arena_grow(e->stages, n * sizeof *e->stages);
+    e->stage_pieces = arena_grow(e->stage_pieces, n * sizeof *e->stage_pieces);
     e->last = (struct pipeline){ 0 };
 }
 
@@ -203,6 +206,19 @@ static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
     return !can_overlap || !plan_overlaps(plan, stack, OVERLAP_P2P);
 }
 
+/* The pieces of each stage, with the parts that it repeats; NULL: stages repeat the same parts. */
+static const struct pieces *const *find_stage_pieces(struct evaluator *e, const struct plan *plan,
+                                                     const struct generator *generator)
+{
+    if (!plan_mixes_parts(plan))
+        return NULL;
+    for (int stage = 0; stage < plan->pp; stage++) {
+        struct plan own = plan_of_stage(plan, stage);
+        e->stage_pieces[stage] = pieces_memo_find(&e->pieces, e->system, e->model, &own, generator);
+    }
+    return e->stage_pieces;
+}
+
 struct evaluation evaluation_begin(struct evaluator *e, const struct plan *given)
 {
     const struct generator *generator = generator_find(plan_schedule(given));
@@ -219,6 +235,7 @@ struct evaluation evaluation_begin(struct evaluator *e, const struct plan *given
         .plan = plan,
         .given = given,
         .pieces = pieces_memo_find(&e->pieces, e->system, e->model, plan, generator),
+        .stage_pieces = find_stage_pieces(e, plan, generator),
         .generator = generator,
         .num_microbatches = plan_microbatches(plan, e->model->batch),
         .slowdown = e->slowdown,

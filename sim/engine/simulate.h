@@ -96,10 +96,11 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
 
 /* A stage's share of the layers, in a plan with one chunk per stage. The functions below return the
  * values of evaluate() for a stage with this share. With recompute block:N, `recomputed` replaces
- * N. The plan's own lists of layers are not read. */
+ * N; in a plan that lists the parts of each stage (plan_lists_parts) it is the stage's set of
+ * parts. The plan's own lists are not read. */
 struct stage_share {
     int stage, layers;
-    int recomputed; /* <= layers; read with RECOMPUTE_BLOCK only */
+    int recomputed; /* with block:N at most `layers`; not read with other recompute */
     /* number of layers on earlier stages; read if the model has several kinds of blocks */
     int first_layer;
 };

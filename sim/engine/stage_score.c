@@ -7,6 +7,15 @@
 #include <assert.h>
 #include <string.h>
 
+/* The plan with what this stage recomputes, for the costs of its pieces. */
+static struct plan with_parts(const struct plan *plan, const struct stage_share *share)
+{
+    struct plan listed = *plan;
+    listed.stage_replays = &share->recomputed;
+    listed.num_stage_replays = 1;
+    return plan_lists_parts(plan) ? plan_of_stage(&listed, 0) : *plan;
+}
+
 /* The plan with lists of layers for this stage only. */
 static struct plan give_share(const struct plan *plan, const struct stage_share *share, int *lists)
 {
@@ -69,8 +78,9 @@ static struct stage_score score(struct evaluation *w, const struct stage_memory 
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
                             const struct stage_common *common, const struct stage_share *share)
 {
-    struct evaluation w = evaluation_begin(evaluator, plan);
-    struct plan given = give_share(plan, share, w.lists);
+    struct plan own = with_parts(plan, share);
+    struct evaluation w = evaluation_begin(evaluator, &own);
+    struct plan given = give_share(&own, share, w.lists);
     w.plan = &given;
     return share_bytes(&w, &common->memory, share->stage);
 }
@@ -93,9 +103,11 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
                                        const struct stage_common *common,
                                        const struct stage_share *share)
 {
-    assert(plan->vpp == 1 && share->stage < plan->pp && share->recomputed <= share->layers);
-    struct evaluation w = begin_with(evaluator, plan, common);
-    struct plan given = give_share(plan, share, w.lists);
+    assert(plan->vpp == 1 && share->stage < plan->pp);
+    assert(share->recomputed <= share->layers || plan_lists_parts(plan));
+    struct plan own = with_parts(plan, share);
+    struct evaluation w = begin_with(evaluator, &own, common);
+    struct plan given = give_share(&own, share, w.lists);
     w.plan = &given;
     return score(&w, &common->memory, share->stage);
 }

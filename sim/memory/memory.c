@@ -556,9 +556,25 @@ static struct stage_memory at_peak(const struct memory_input *in, int stage,
     return larger(peak, at_step(in, stage, memory));
 }
 
-struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
+/* The input of the plan in which all stages recompute what this one does. */
+static struct memory_input of_stage(const struct memory_input *in, int stage, struct plan *plan)
+{
+    struct memory_input own = *in;
+    if (!plan_lists_parts(in->plan))
+        return own;
+    *plan = plan_of_stage(in->plan, stage);
+    own.plan = plan;
+    own.pieces = in->stage_pieces ? in->stage_pieces[stage] : in->pieces;
+    own.stage_pieces = NULL;
+    return own;
+}
+
+struct stage_memory stage_memory_with(const struct memory_input *of, int stage,
                                       const struct stage_memory *common)
 {
+    struct plan plan;
+    struct memory_input own = of_stage(of, stage, &plan);
+    const struct memory_input *in = &own;
     struct stage_memory memory = *common;
     struct holding held = stage_holding(in->plan, in->model, stage);
     add_state(&memory, in, &held);

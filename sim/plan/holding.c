@@ -164,13 +164,22 @@ static int first_before(const struct plan *plan, const struct model *model, int 
     return first - plan_chunk_layers(plan, model, chunk - 1);
 }
 
-/* Whether chunks `a` and `b` hold the same blocks; embedding and head are not compared. */
+/* Whether the stages of two chunks repeat the same parts. */
+static bool repeat_alike(const struct plan *plan, int a, int b)
+{
+    struct placement placement = plan_placement(plan);
+    return !plan_mixes_parts(plan) || plan->stage_replays[placement_stage(placement, a)] ==
+                                          plan->stage_replays[placement_stage(placement, b)];
+}
+
+/* Whether chunks `a` and `b` hold the same blocks and recompute the same; embedding and head are
+ * not compared. */
 static bool are_alike(const struct plan *plan, const struct model *model, int a, int b)
 {
     int layers = plan_chunk_layers(plan, model, a);
     int recomputed = plan_recomputed_layers(plan, a, layers);
     if (layers != plan_chunk_layers(plan, model, b) ||
-        recomputed != plan_recomputed_layers(plan, b, layers))
+        recomputed != plan_recomputed_layers(plan, b, layers) || !repeat_alike(plan, a, b))
         return false;
     if (model_num_kinds(model) == 1)
         return true;

@@ -16,10 +16,39 @@ void plan_set_recompute(struct plan *plan, enum recompute recompute)
 {
     plan->recompute = (int)recompute;
     plan->replays = 0;
+    plan->stage_replays = NULL;
+    plan->num_stage_replays = 0;
     plan->recompute_every = 0;
     plan->recompute_layers = NULL;
     plan->num_recompute_layers = 0;
     plan->recompute_share = 0;
+}
+
+unsigned plan_replays(const struct plan *plan)
+{
+    unsigned replays = plan->replays;
+    for (int i = 0; plan_lists_parts(plan) && i < plan->num_stage_replays; i++)
+        replays |= (unsigned)plan->stage_replays[i];
+    return replays ? replays : REPLAYS_CORE;
+}
+
+struct plan plan_of_stage(const struct plan *plan, int stage)
+{
+    struct plan of = *plan;
+    if (!plan_lists_parts(plan))
+        return of;
+    int replays = plan->stage_replays[plan->num_stage_replays == 1 ? 0 : stage];
+    plan_set_recompute(&of, replays ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE);
+    of.replays = replays == REPLAYS_CORE ? 0 : (unsigned)replays;
+    return of;
+}
+
+bool plan_replays_core(const struct plan *plan)
+{
+    bool has_core = (plan_replays(plan) & REPLAYS_CORE) != 0;
+    for (int i = 0; plan_lists_parts(plan) && i < plan->num_stage_replays; i++)
+        has_core = has_core && ((unsigned)plan->stage_replays[i] & REPLAYS_CORE) != 0;
+    return plan->recompute == RECOMPUTE_SELECTIVE && has_core;
 }
 
 void plan_set_even(struct plan *plan)

@@ -106,6 +106,10 @@ struct plan {
     int recompute; /* enum recompute */
     /* selective recompute: bit set of enum replayed; 0: attention's core */
     unsigned replays;
+    /* selective recompute of other parts on each stage: one bit set of enum replayed for all stages
+     * or one per stage, 0: nothing is repeated there; NULL: all stages repeat `replays` */
+    const int *stage_replays;
+    int num_stage_replays;
     int recompute_every; /* K of full:K */
     /* recompute=block: number of first layers of each chunk; one number for all chunks or one
      * per chunk */
@@ -147,8 +151,10 @@ struct plan plan_default(void);
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err);
 /* Writes tp, pp, dp and mb always, and the other words where they differ from the default. */
 void plan_write(const struct plan *plan, struct text *out);
-/* Writes the parts that selective recompute repeats, in the words of recompute=selective:. */
+/* Writes the parts that selective recompute repeats, in the words of recompute=. */
 void plan_write_replays(unsigned replays, struct text *out);
+/* Writes recompute= of a plan with selective recompute, without "recompute=". */
+void plan_write_selective(const struct plan *plan, struct text *out);
 bool plan_equal(const struct plan *a, const struct plan *b);
 
 static inline int plan_chunks(const struct plan *plan)
@@ -185,22 +191,31 @@ static inline bool plan_has_end(const struct plan *plan, int chunk)
 int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
 bool plan_offloads(const struct plan *plan, enum offload what);
-/* Whether all chunks have, and recompute, the same number of layers. */
+/* Whether selective recompute has a set of parts for each stage, or one for all in the same list.
+ */
+static inline bool plan_lists_parts(const struct plan *plan)
+{
+    return plan->stage_replays && plan->recompute == RECOMPUTE_SELECTIVE;
+}
+/* Whether stages may repeat different parts. */
+static inline bool plan_mixes_parts(const struct plan *plan)
+{
+    return plan_lists_parts(plan) && plan->num_stage_replays > 1;
+}
+/* Whether all chunks have the same number of layers, and recompute the same. */
 static inline bool plan_is_even(const struct plan *plan)
 {
-    return !plan->chunk_layers && plan->num_recompute_layers <= 1;
+    return !plan->chunk_layers && plan->num_recompute_layers <= 1 && !plan_mixes_parts(plan);
 }
-/* The parts of a layer that selective recompute repeats: a bit set of enum replayed. */
-static inline unsigned plan_replays(const struct plan *plan)
-{
-    return plan->replays ? plan->replays : REPLAYS_CORE;
-}
+/* The parts of a layer that selective recompute repeats on any stage: a bit set of enum replayed.
+ */
+unsigned plan_replays(const struct plan *plan);
+/* The plan in which all stages recompute what this one does. */
+struct plan plan_of_stage(const struct plan *plan, int stage);
 /* The parts that selective recompute can repeat in the model's blocks. */
 unsigned plan_possible_replays(const struct model *model);
-static inline bool plan_replays_core(const struct plan *plan)
-{
-    return plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_CORE) != 0;
-}
+/* Whether all stages repeat attention's core. */
+bool plan_replays_core(const struct plan *plan);
 /* How many of the chunk's `layers` the backward recomputes in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
 

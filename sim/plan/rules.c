@@ -2,6 +2,7 @@
  * of ranks on each axis (dp, tp, pp, ...); words are all other settings of a plan's text. */
 #include "base/length.h"
 #include "sim/plan/axes.h"
+#include "sim/plan/fold.h"
 #include "sim/plan/ranks.h"
 #include "sim/schedule/schedule.h"
 
@@ -101,7 +102,7 @@ unsigned plan_possible_replays(const struct model *model)
  * TransformerConfig does. */
 static bool replays_exist(const struct plan_case *of, struct err *err)
 {
-    unsigned missing = of->plan->replays & ~plan_possible_replays(of->model);
+    unsigned missing = plan_replays(of->plan) & ~plan_possible_replays(of->model);
     for (int part = 0; part < REPLAY_PER_OP; part++)
         if (missing >> part & 1)
             return err_set(err, ERR_INFEASIBLE, "recompute",
@@ -120,11 +121,27 @@ static bool replays_scale_once(const struct plan *plan, struct err *err)
                    "fp8 with delayed scaling cannot repeat layernorm or moe_act alone");
 }
 
+/* Stages repeat different parts only if each has a process with arguments of its own. DualPipe's
+ * stages s and p - 1 - s hold the same weights and are timed as one (sim/plan/fold.h). */
+static bool stages_have_sets(const struct plan *plan, struct err *err)
+{
+    int count = plan->num_stage_replays;
+    if (count > 1 && plan_is_mirrored(plan))
+        return err_set(err, ERR_INFEASIBLE, "recompute",
+                       "schedule %s recomputes the same modules on all stages",
+                       plan_schedule(plan));
+    return count <= 1 || count == plan->pp ||
+           err_set(err, ERR_INFEASIBLE, "recompute",
+                   "recompute=selective: lists the modules of %d stages, but pp is %d", count,
+                   plan->pp);
+}
+
 static bool recompute_fits(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
-    if (plan->recompute == RECOMPUTE_SELECTIVE && plan->replays != 0 &&
-        (!replays_exist(of, err) || !replays_scale_once(plan, err)))
+    bool has_sets = plan->replays != 0 || plan_lists_parts(plan);
+    if (plan->recompute == RECOMPUTE_SELECTIVE && has_sets &&
+        (!replays_exist(of, err) || !replays_scale_once(plan, err) || !stages_have_sets(plan, err)))
         return false;
     if (plan->recompute == RECOMPUTE_BLOCK)
         return blocks_fit(of, err);

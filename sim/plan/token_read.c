@@ -204,20 +204,82 @@ static bool next_word(const char **rest, char separator, char word[32])
     return true;
 }
 
-/* Reads a set such as "core_attn+mlp". */
-static bool read_replays(const char *value, struct plan *plan, struct err *err)
+/* Reads a set such as "core_attn+mlp" into bits. */
+static bool read_parts(const char *value, unsigned *parts, struct err *err)
 {
     const char *known[REPLAY_PER_OP + 1] = { 0 };
     char word[32];
     for (int i = 0; i < REPLAY_PER_OP; i++)
         known[i] = replay_names[i];
-    plan->recompute = RECOMPUTE_SELECTIVE;
+    *parts = 0;
     while (next_word(&value, '+', word)) {
         int index = name_index(word, known);
         if (index < 0)
             return refuse_word(word, known, err);
-        plan->replays |= 1u << index;
+        *parts |= 1u << index;
     }
+    return true;
+}
+
+/* Reads a stage's set, such as "core_attn+mlp" or "none", and the number of stages that have it,
+ * such as "*4". */
+static bool read_stage_set(char *element, unsigned *parts, int *times, struct err *err)
+{
+    char *star = strchr(element, '*');
+    const char *number = star ? star + 1 : "1";
+    if (!read_digits(&number, 1, PLAN_MAX_LIST, times) || *number != '\0')
+        return err_set(err, ERR_USAGE, "",
+                       "expected a number of stages from 1 to %d after the * in \"%s\"",
+                       PLAN_MAX_LIST, element);
+    if (star)
+        *star = '\0';
+    *parts = 0;
+    return strcmp(element, "none") == 0 || read_parts(element, parts, err);
+}
+
+/* Reads sets of parts with commas between. Writes them to `sets` unless it is NULL. */
+static bool list_stage_sets(const char *value, struct arena *arena, int *sets, int *count,
+                            struct err *err)
+{
+    char *element = arena_text(arena, value), *rest;
+    for (*count = 0; element; element = rest) {
+        unsigned parts;
+        int times;
+        rest = strchr(element, ',');
+        if (rest)
+            *rest++ = '\0';
+        if (!read_stage_set(element, &parts, &times, err))
+            return false;
+        if (times > PLAN_MAX_LIST - *count)
+            return err_set(err, ERR_USAGE, "", "expected sets for %d stages at most",
+                           PLAN_MAX_LIST);
+        for (int i = 0; i < times && sets; i++)
+            sets[*count + i] = (int)parts;
+        *count += times;
+    }
+    return true;
+}
+
+/* Reads sets of parts, one for each stage. */
+static bool read_stage_sets(const char *value, struct arena *arena, struct plan *plan,
+                            struct err *err)
+{
+    int count;
+    if (!list_stage_sets(value, arena, NULL, &count, err))
+        return false;
+    int *sets = ARENA_ARRAY(arena, int, (size_t)count);
+    plan->stage_replays = sets;
+    return list_stage_sets(value, arena, sets, &plan->num_stage_replays, err);
+}
+
+/* Reads the parts that selective recompute repeats, on all stages or on each. */
+static bool read_replays(const char *value, struct arena *arena, struct plan *plan, struct err *err)
+{
+    plan->recompute = RECOMPUTE_SELECTIVE;
+    if (strpbrk(value, ",*"))
+        return read_stage_sets(value, arena, plan, err);
+    if (!read_parts(value, &plan->replays, err))
+        return false;
     plan->replays = plan->replays == REPLAYS_CORE ? 0 : plan->replays;
     return true;
 }
@@ -252,7 +314,7 @@ bool token_read_recompute(const struct plan_token *token, const char *value, str
                        "expected full:K with a whole number of layers, found \"%s\"", value);
     }
     if (strncmp(value, "selective:", 10) == 0)
-        return read_replays(value + 10, plan, err);
+        return read_replays(value + 10, arena, plan, err);
     if (strcmp(value, "op-selective") == 0) {
         plan->recompute = RECOMPUTE_SELECTIVE;
         plan->replays = REPLAYS_PER_OP;

@@ -123,6 +123,55 @@ void plan_write_replays(unsigned replays, struct text *out)
         }
 }
 
+/* Writes a set of parts as an element of a list. */
+static void write_parts(unsigned replays, struct text *out)
+{
+    const char *separator = "";
+    if (replays == 0)
+        text_add(out, "none");
+    for (int i = 0; i < REPLAY_PER_OP; i++)
+        if (replays >> i & 1) {
+            text_add(out, "%s%s", separator, replay_names[i]);
+            separator = "+";
+        }
+}
+
+/* Number of sets from `first` on that are equal, one after the other. */
+static int run_of_sets(const struct plan *plan, int first)
+{
+    int run = 1;
+    while (first + run < plan->num_stage_replays &&
+           plan->stage_replays[first + run] == plan->stage_replays[first])
+        run++;
+    return run;
+}
+
+/* Whether the plan has a list of sets that are not all equal, or too few of them. */
+static bool lists_sets(const struct plan *plan)
+{
+    int count = plan->num_stage_replays;
+    return count > 0 && (run_of_sets(plan, 0) < count || (count > 1 && count != plan->pp));
+}
+
+void plan_write_selective(const struct plan *plan, struct text *out)
+{
+    if (!lists_sets(plan)) {
+        struct plan alike = plan_of_stage(plan, 0);
+        if (alike.recompute == RECOMPUTE_NONE)
+            text_add(out, "none");
+        else
+            plan_write_replays(plan_replays(&alike), out);
+        return;
+    }
+    for (int i = 0, run; i < plan->num_stage_replays; i += run) {
+        text_add(out, "%s", i ? "," : "selective:");
+        write_parts((unsigned)plan->stage_replays[i], out);
+        run = run_of_sets(plan, i);
+        if (run > 1)
+            text_add(out, "*%d", run);
+    }
+}
+
 void token_write_recompute(const struct plan_token *token, const struct plan *plan,
                            struct text *out)
 {
@@ -130,8 +179,10 @@ void token_write_recompute(const struct plan_token *token, const struct plan *pl
     case RECOMPUTE_NONE:
         return;
     case RECOMPUTE_SELECTIVE:
+        if (plan->stage_replays && !lists_sets(plan) && plan->stage_replays[0] == 0)
+            return;
         write_word(token, "", out);
-        plan_write_replays(plan_replays(plan), out);
+        plan_write_selective(plan, out);
         return;
     case RECOMPUTE_FULL:
         write_word(token, "full", out);

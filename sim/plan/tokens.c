@@ -53,9 +53,10 @@ static const struct plan_token other_tokens[] = {
       "Modules that predict later tokens: in the chunk of the head, or in the chunk before it, and "
       "the last chunk then has only the head; absent: beside.",
       TOKEN_NAME, TOKEN_MEMBER(mtp_place), .names = mtp_words },
-    { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...|block-share:P",
+    { "recompute", "recompute=none|selective[:MODULE+...,...]|op-selective|full|full:K|block:N,...|block-share:P",
       "Ops that the backward recomputes. selective: attention's core, or the named modules "
-      "(core_attn, mlp, layernorm ...); op-selective: all except fused attention and every second "
+      "(core_attn, mlp, layernorm ...), or a list with the modules of each stage "
+      "(\"mlp*2,layernorm,none\"); op-selective: all except fused attention and every second "
       "matrix product; full: every "
       "layer, with one checkpoint for every K layers; block: the first N layers of each chunk; "
       "block-share: the first share P (0 to 1) of each chunk's layers.",

@@ -125,6 +125,13 @@ run 3 export --model llama3-8b --gpus 8 --layout "$share" --to megatron --json
 grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=block:5"' out || fail "no nearest plan of a share"
 run 3 export --model llama3-8b --gpus 8 --layout "$share" --to torchtitan --json
 grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=full' out || fail "no nearest plan of a share"
+# Megatron-LM's recompute_modules is one list for all ranks. The nearest plan recomputes on all stages
+# what any of them does.
+mixed="pp4 mb1 recompute=selective:mlp+core_attn,layernorm,none*2"
+run 3 export --model llama3-8b --gpus 8 --layout "$mixed" --to megatron --json
+grep -q "recompute-modules is one list for all ranks" errors out || fail "stages with modules of their own"
+grep -q '"nearest": "tp1 pp4 dp2 mb1 recompute=selective:core_attn+mlp+layernorm"' out ||
+    fail "no nearest plan of stages with modules of their own"
 # FSDP keeps parameters whole for a step or gathers them in each pass. ZeRO-3 that gathers once a step
 # is called zero2 there.
 run 3 export --model llama3-8b --gpus 16 --layout "pp2 mb1 zero3" --to torchtitan --json

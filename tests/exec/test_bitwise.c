@@ -71,6 +71,19 @@ START_TEST(recompute_changes_no_bit)
 }
 END_TEST
 
+/* Only some stages of the second run recompute attention's core, at each rank's place in turn. */
+START_TEST(recompute_of_some_stages_changes_no_bit)
+{
+    static const char *const sets[] = { "core_attn,none", "none,core_attn" };
+    struct model model = model_of(0);
+    struct parity_run run = run_of();
+    char mixed[100];
+    run.unfused = true;
+    snprintf(mixed, sizeof mixed, "pp2 dp2 zero1 mb1 recompute=selective:%s", sets[_i]);
+    check_equal(&model, "pp2 dp2 zero1 mb1", mixed, run, run);
+}
+END_TEST
+
 /* Reducing gradients piece by piece during the last backward gives the same sums. Random pauses
  * before each piece of work would expose a reduction that does not wait for its gradients. */
 START_TEST(overlapped_gradient_reductions_change_no_bit)
@@ -93,6 +106,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, repeated_runs_have_the_same_bits, 0, NUM_LAYOUTS);
     tcase_add_loop_test(tc, overlapped_gradient_reductions_change_no_bit, 0, 4);
+    tcase_add_loop_test(tc, recompute_of_some_stages_changes_no_bit, 0, 2);
     tcase_add_loop_test(tc, recompute_changes_no_bit, 0, NUM_LAYOUTS * NUM_RECOMPUTES);
     Suite *s = suite_create("exec/bitwise");
     suite_add_tcase(s, tc);

@@ -32,6 +32,7 @@ static const char *const layouts[] = {
     "tp2 pp2 recompute=full",
     "tp2 sp overlap=tp",
     "pp2 dp2 zero1 recompute=selective",
+    "tp2 pp2 mb2 recompute=selective:core_attn,none",
     "pp4 stages=1,1,1,1",
     "pp2 stages=1,3",
     "tp2 sp pp2 schedule=zb-h1",

@@ -196,6 +196,19 @@ static void add_stages(struct question *question, struct plan *plan)
     plan->mtp_place = MTP_APART;
 }
 
+/* Lets each stage repeat other parts in some plans with selective recompute. */
+static void add_parts(struct question *question, struct plan *plan)
+{
+    if (plan->recompute != RECOMPUTE_SELECTIVE || plan->pp == 1 ||
+        random_below(&question->rng, 2) > 0)
+        return;
+    int *parts = ARENA_ARRAY(&question->arena, int, (size_t)plan->pp);
+    for (int stage = 0; stage < plan->pp; stage++)
+        parts[stage] = random_below(&question->rng, 1 << (REPLAY_NORM + 1));
+    plan->stage_replays = parts;
+    plan->num_stage_replays = plan->pp;
+}
+
 bool question_plan(struct question *question, struct plan *out)
 {
     const struct system *system = &question->system;
@@ -207,6 +220,7 @@ bool question_plan(struct question *question, struct plan *out)
         add_options(question, &layout);
         check_ok(plan_parse(text_get(&layout), &question->arena, out, &err), &err);
         add_stages(question, out);
+        add_parts(question, out);
         found = plan_derive_data(out, system->num_gpus, &err) &&
                 !plan_check(out, &question->model, question->model.batch, system->num_gpus, &err) &&
                 system_check(system, out, &err);

@@ -6,6 +6,7 @@
 #include "tests/draw.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"
+#include "tests/search/uneven_space.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -147,6 +148,106 @@ START_TEST(the_best_set_of_parts_equals_searching_each_set)
 }
 END_TEST
 
+/* --- other parts on each stage ------------------------------------------------------------ */
+
+/* The peak of a plan without recompute over the instance's GPUs as stages. */
+static double most_bytes(int num_stages)
+{
+    struct plan plan = plan_default();
+    plan.pp = num_stages;
+    plan.dp = 1;
+    struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
+    double bytes = evaluate_peak_bytes(evaluator, &plan);
+    evaluator_free(evaluator);
+    return bytes;
+}
+
+/* Plans over two or three stages, of which every division with every combination of sets can be
+ * listed. The first stage's activations hardly fit. Returns the fixed words. */
+static const char *make_small(uint64_t seed)
+{
+    struct random rng = random_new(seed, 11);
+    struct model *model = &instance.model;
+    instance_load(&instance);
+    instance_randomize(&instance, seed);
+    int stages = PICK(&rng, 2, 2, 3);
+    instance.system.num_gpus = stages;
+    model->blocks = (struct blocks){ 0 };
+    model->layers = 2 * stages;
+    model->batch = 6 * within(&rng, 2, 5);
+    model->vocab = PICK(&rng, 8000, 51200);
+    instance.system.gpu.memory_bytes = between(&rng, 0.9, 1.02) * most_bytes(stages);
+    return stages == 2 ? "tp1 pp2 mb1" : "tp1 pp3 mb1";
+}
+
+/* What a search found, to compare it with other methods. */
+struct answer {
+    double step_s, candidates;
+    bool is_proved;
+    int mixed; /* number of plans in the list whose stages repeat different parts */
+    char layout[400];
+};
+
+static struct answer answer_of(struct search_request request, const char *method)
+{
+    request.method = method;
+    struct search_result result = search_of(&request);
+    struct answer answer = { HUGE_VAL, result.candidates, result.proved_optimal, 0, "" };
+    for (int i = 0; i < result.num_top; i++)
+        answer.mixed += plan_mixes_parts(&result.top[i].plan);
+    if (result.num_top > 0) {
+        struct text layout = { 0 };
+        plan_write(&result.top[0].plan, &layout);
+        answer.step_s = result.top[0].prediction.step_s;
+        snprintf(answer.layout, sizeof answer.layout, "%s", text_get(&layout));
+        text_release(&layout);
+    }
+    search_result_release(&result);
+    return answer;
+}
+
+static void check_stages(uint64_t seed, const char *fix, int *mixed)
+{
+    struct search_request request = new_request("bnb");
+    request.fix = fix;
+    request.uneven = true;
+    request.recompute_mixes = true;
+    request.recompute_modules = seed % 4 > 0;
+    struct uneven_space listed = uneven_space_list(&request);
+    struct answer bnb = answer_of(request, "bnb"), dp = answer_of(request, "dp"),
+                  milp = answer_of(request, "milp");
+    ck_assert_msg(bnb.is_proved && dp.is_proved, "seed %d", (int)seed);
+    ck_assert_msg(bnb.step_s == listed.fastest_s ||
+                      fabs(bnb.step_s - listed.fastest_s) <= 1e-12 * listed.fastest_s,
+                  "seed %d: %s: %.17g, listed %.17g", (int)seed, bnb.layout, bnb.step_s,
+                  listed.fastest_s);
+    ck_assert_double_eq(bnb.candidates, listed.plans);
+    ck_assert_double_eq(dp.candidates, listed.plans);
+    ck_assert_str_eq(dp.layout, bnb.layout);
+    ck_assert_double_ge(milp.step_s, bnb.step_s * (1 - 1e-12));
+    if (milp.is_proved)
+        ck_assert_msg(strcmp(milp.layout, bnb.layout) == 0, "seed %d: %s, milp %s", (int)seed,
+                      bnb.layout, milp.layout);
+    *mixed += bnb.mixed;
+}
+
+START_TEST(the_parts_of_each_stage_equal_those_of_listing_all_combinations)
+{
+    int mixed = 0, count = 0, of_experts = 0;
+    for (; count < SAMPLED(200, 4) || (mixed == 0 && count < 60); count++) {
+        const char *fix = make_small(5200 + (uint64_t)count);
+        of_experts += instance.model.experts > 0;
+        check_stages(5200 + (uint64_t)count, fix, &mixed);
+        instance_release(&instance);
+    }
+    if (is_campaign())
+        printf("%d instances with parts per stage, %d of models with experts, %d mixed plans\n",
+               count, of_experts, mixed);
+    instance_load(&instance);
+    ck_assert_int_gt(mixed, 0);
+}
+END_TEST
+
 START_TEST(parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective)
 {
     make(700);
@@ -229,6 +330,7 @@ static Suite *suite(void)
     tcase_add_test(tc, branch_and_bound_chooses_the_parts_of_exhaustive_search);
     tcase_add_test(tc, the_best_set_of_parts_equals_searching_each_set);
     tcase_add_test(tc, no_set_of_parts_needs_less_memory_than_their_bounds);
+    tcase_add_test(tc, the_parts_of_each_stage_equal_those_of_listing_all_combinations);
     tcase_add_test(tc, parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective);
     suite_add_tcase(s, tc);
     return s;

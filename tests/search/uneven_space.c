@@ -4,6 +4,7 @@
 #include "tests/search/naive_space.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,37 @@ static void list_plan(struct listing *listing, const struct plan *plan)
     if (evaluate_peak_bytes(listing->evaluator, plan) <= system->gpu.memory_bytes)
         listing->found.fastest_s =
             fmin(listing->found.fastest_s, evaluate_step_s(listing->evaluator, plan));
+}
+
+/* The sets of parts that a stage may repeat, the empty set first. */
+static int list_parts(const struct search_request *request, int sets[1 << REPLAY_PER_OP])
+{
+    unsigned possible = plan_possible_replays(request->model);
+    int count = 0;
+    sets[count++] = 0;
+    if (!request->recompute_modules) {
+        sets[count++] = REPLAYS_CORE;
+        return count;
+    }
+    for (unsigned parts = 1; parts <= possible; parts++)
+        if ((parts & possible) == parts && !replays_overlap(parts))
+            sets[count++] = (int)parts;
+    return count;
+}
+
+/* Lists a plan of the named splits. With recompute_modules selective recompute stands for all sets
+ * of parts. */
+static void list_named(struct listing *listing, struct plan plan)
+{
+    int sets[1 << REPLAY_PER_OP], count = 1;
+    double plans = listing->found.plans;
+    if (plan.recompute == RECOMPUTE_SELECTIVE && listing->request->recompute_modules)
+        count = list_parts(listing->request, sets);
+    for (int i = count > 1; i < count; i++) {
+        plan.replays = count > 1 ? (unsigned)sets[i] : 0;
+        list_plan(listing, &plan);
+    }
+    listing->found.plans = plans + 1;
 }
 
 static bool same_layers(const int *a, const int *b, int count)
@@ -169,6 +201,29 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
     }
 }
 
+/* Tries every combination of the stages' sets of parts. They count as one plan, as elsewhere in the
+ * search. */
+static void list_sets(struct listing *listing, struct plan plan)
+{
+    int sets[1 << REPLAY_PER_OP], of_stage[MOST_LISTED_LAYERS + 2] = { 0 };
+    int chosen[MOST_LISTED_LAYERS + 2], count = list_parts(listing->request, sets);
+    double plans = listing->found.plans;
+    plan.stage_replays = chosen;
+    plan.num_stage_replays = plan.pp;
+    for (;;) {
+        for (int stage = 0; stage < plan.pp; stage++)
+            chosen[stage] = sets[of_stage[stage]];
+        list_plan(listing, &plan);
+        int stage = 0;
+        while (stage < plan.pp && of_stage[stage] == count - 1)
+            of_stage[stage++] = 0;
+        if (stage == plan.pp)
+            break;
+        of_stage[stage]++;
+    }
+    listing->found.plans = plans + 1;
+}
+
 /* Lists the divisions with modules for later tokens at one place. */
 static void list_divisions_at(struct listing *listing, struct plan plan,
                               const struct naive_splits *known)
@@ -194,6 +249,8 @@ static void list_divisions_at(struct listing *listing, struct plan plan,
         if (is_enough && sum == model->layers && (listing->request->uneven || is_even)) {
             if (mixes && plan.recompute == RECOMPUTE_FULL)
                 list_mixes(listing, plan, layers, known);
+            else if (mixes && plan.recompute == RECOMPUTE_SELECTIVE && plan.pp > 1)
+                list_sets(listing, plan);
             else if (!is_even && !is_known(known, &plan, layers, plan.pp))
                 list_plan(listing, &plan);
         }
@@ -225,6 +282,24 @@ static void list_divisions(struct listing *listing, struct plan plan)
     }
 }
 
+/* Whether the plan has all words of the request's `fix`, which must be degrees and mb. */
+static bool has_fixed_words(const struct search_request *request, const struct plan *plan)
+{
+    struct text layout = { 0 };
+    bool has_all = true;
+    plan_write(plan, &layout);
+    text_add(&layout, " ");
+    const char *fix = request->fix ? request->fix : "";
+    for (size_t length; *fix && has_all; fix += length + (fix[length] == ' ')) {
+        char word[32];
+        length = strcspn(fix, " ");
+        snprintf(word, sizeof word, "%.*s ", (int)length, fix);
+        has_all = strstr(text_get(&layout), word) != NULL;
+    }
+    text_release(&layout);
+    return has_all;
+}
+
 struct uneven_space uneven_space_list(const struct search_request *request)
 {
     struct listing listing = { .request = request,
@@ -232,7 +307,9 @@ struct uneven_space uneven_space_list(const struct search_request *request)
                                .found.fastest_s = HUGE_VAL };
     struct naive_space space = naive_space_new(request->model, request->system->num_gpus);
     for (int i = 0; i < space.count; i++) {
-        list_plan(&listing, &space.at[i]);
+        if (!has_fixed_words(request, &space.at[i]))
+            continue;
+        list_named(&listing, space.at[i]);
         if (space.at[i].vpp == 1)
             list_divisions(&listing, space.at[i]);
         list_all_dealt(&listing, space.at[i]);

@@ -33,12 +33,14 @@ void planned_layout(const char *layout)
 
 struct stage_memory planned_memory(int stage)
 {
-    struct memory_input input = { &planned.system,
-                                  &planned.model,
-                                  &planned.plan,
-                                  &planned.pieces,
-                                  generator_find(plan_schedule(&planned.plan)),
-                                  plan_microbatches(&planned.plan, planned.model.batch) };
+    struct memory_input input = {
+        .system = &planned.system,
+        .model = &planned.model,
+        .plan = &planned.plan,
+        .pieces = &planned.pieces,
+        .generator = generator_find(plan_schedule(&planned.plan)),
+        .num_microbatches = plan_microbatches(&planned.plan, planned.model.batch),
+    };
     return stage_memory(&input, stage);
 }
 

@@ -49,10 +49,17 @@ static bool make_plan(struct random *rng, const struct system *system, const str
         return false;
     int *layers = ARENA_ARRAY(arena, int, (size_t)plan->pp);
     int *recomputed = ARENA_ARRAY(arena, int, (size_t)plan->pp);
+    int *parts = ARENA_ARRAY(arena, int, (size_t)plan->pp);
     cut(rng, model->layers, plan->pp, layers, recomputed);
+    for (int i = 0; i < plan->pp; i++)
+        parts[i] = random_below(rng, 1 << (REPLAY_NORM + 1));
+    if (plan->recompute == RECOMPUTE_SELECTIVE && random_below(rng, 2)) {
+        plan->stage_replays = parts;
+        plan->num_stage_replays = plan->pp;
+    }
     plan->chunk_layers = layers;
     plan->num_chunk_layers = plan->pp;
-    if (random_below(rng, 2)) {
+    if (!plan->stage_replays && random_below(rng, 2)) {
         plan->recompute = RECOMPUTE_BLOCK;
         plan->recompute_layers = recomputed;
         plan->num_recompute_layers = plan->pp;
@@ -78,10 +85,17 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
     struct plan bare = *plan;
     bare.chunk_layers = NULL;
     bare.recompute_layers = NULL;
+    const int none = 0;
+    if (plan->stage_replays) {
+        bare.stage_replays = &none;
+        bare.num_stage_replays = 1;
+    }
     for (int s = 0; s < plan->pp; s++) {
         struct stage_share share = { s, plan->chunk_layers[s],
                                      plan_recomputed_layers(plan, s, plan->chunk_layers[s]),
                                      chunk_first_layer(plan, model, s) };
+        if (plan->stage_replays)
+            share.recomputed = plan->stage_replays[s];
         struct stage_score score = evaluate_stage(evaluator, &bare, &share);
         duration_s[CHUNK_PASSES * s + CHUNK_FORWARD] = score.forward_s;
         duration_s[CHUNK_PASSES * s + CHUNK_BACKWARD] = score.backward_s;

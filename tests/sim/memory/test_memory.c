@@ -329,8 +329,13 @@ START_TEST(computing_all_stages_at_once_equals_one_by_one)
     planned_load("dgx-a100-80g", "megatron-core", "gpt3-13b", 64);
     planned_layout("tp4 pp4 dp4 stages=9,11,11,9 mb2 recompute=block:3,2,1,0");
     struct stage_memory stages[4];
-    struct memory_input input = { &planned.system, &planned.model,         &planned.plan,
-                                  &planned.pieces, generator_find("1f1b"), 128 };
+    struct memory_input input = { &planned.system,
+                                  &planned.model,
+                                  &planned.plan,
+                                  &planned.pieces,
+                                  generator_find("1f1b"),
+                                  128,
+                                  NULL };
     plan_memory(&input, stages);
     for (int stage = 0; stage < 4; stage++) {
         struct stage_memory alone = stage_memory(&input, stage);

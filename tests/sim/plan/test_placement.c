@@ -159,7 +159,7 @@ START_TEST(memory_of_a_v_is_the_sum_of_its_chunks)
     place_as_v();
     int m = plan_microbatches(&planned.plan, planned.model.batch);
     struct memory_input input = {
-        &planned.system, &planned.model, &planned.plan, &planned.pieces, &v, m
+        &planned.system, &planned.model, &planned.plan, &planned.pieces, &v, m, NULL
     };
     const struct piece_cost *of = planned.pieces.at;
     struct state_bytes state = plan_state_bytes(&planned.plan, &planned.model);

@@ -1,6 +1,7 @@
 #include "sim/plan/plan.h"
 
 #include "base/random.h"
+#include "sim/plan/fold.h"
 #include "sim/plan/group.h"
 #include "sim/plan/state_share.h"
 #include "sim/plan/tokens.h"
@@ -124,6 +125,14 @@ static const struct {
     { "recompute=selective:mlp", "tp1 pp1 mb1 recompute=selective:mlp" },
     { "recompute=selective:layernorm+mlp+core_attn",
       "tp1 pp1 mb1 recompute=selective:core_attn+mlp+layernorm" },
+    { "pp4 recompute=selective:mlp+core_attn,mlp,none,none",
+      "tp1 pp4 mb1 recompute=selective:core_attn+mlp,mlp,none*2" },
+    { "pp4 recompute=selective:none*2,layernorm,core_attn",
+      "tp1 pp4 mb1 recompute=selective:none*2,layernorm,core_attn" },
+    { "pp4 recompute=selective:mlp*4", "tp1 pp4 mb1 recompute=selective:mlp" },
+    { "pp4 recompute=selective:core_attn*4", "tp1 pp4 mb1 recompute=selective" },
+    { "pp4 recompute=selective:none*4", "tp1 pp4 mb1" },
+    { "pp4 recompute=selective:mlp*3", "tp1 pp4 mb1 recompute=selective:mlp*3" },
     { "recompute=op-selective", "tp1 pp1 mb1 recompute=op-selective" },
     { "recompute=full", "tp1 pp1 mb1 recompute=full" },
     { "recompute=full:1", "tp1 pp1 mb1 recompute=full" },
@@ -185,6 +194,11 @@ static const struct {
     { "tp8,pp8", "tp8,pp8", "expected a whole number from 1 to 16777216, found \"8,pp8\"" },
     { "tp8 pp8 tp8", "tp8", "tp is given twice" },
     { "tp", "tp", "expected a whole number from 1 to 16777216, found \"\"" },
+    { "recompute=selective:mlp,", "recompute=selective:mlp,",
+      "unknown word \"\"; expected one of" },
+    { "recompute=selective:mlp*0", "recompute=selective:mlp*0",
+      "expected a number of stages from 1 to 1048576 after the * in \"mlp*0\"" },
+    { "recompute=selective:mlp,non", "recompute=selective:mlp,non", "unknown word \"non\"" },
     { "tp=", "tp=", "expected tpN" },
     { "tp0", "tp0", "expected a whole number from 1 to 16777216, found \"0\"" },
     { "tp-8", "tp-8", "expected a whole number from 1 to 16777216, found \"-8\"" },
@@ -314,6 +328,8 @@ static struct plan random_plan(struct random *rng)
         layers[i] = 1 + random_below(rng, 2);
     plan.recompute_layers = layers;
     plan.num_recompute_layers = 1 + random_below(rng, 16);
+    plan.stage_replays = random_below(rng, 2) ? layers : NULL;
+    plan.num_stage_replays = plan.stage_replays ? plan.num_recompute_layers : 0;
     plan.chunk_layers = random_below(rng, 2) ? layers : NULL;
     plan.num_chunk_layers = plan.chunk_layers ? 1 + random_below(rng, 16) : 0;
     plan.attention = random_below(rng, 3);
@@ -326,6 +342,18 @@ static struct plan random_plan(struct random *rng)
     plan.offloads = (unsigned)random_below(rng, 1 << NUM_OFFLOADS);
     return plan;
 }
+
+/* shard= of all data ranks is the default, also of DualPipe, whose two copies double the ranks with
+ * the same weights. */
+START_TEST(a_mirrored_plan_that_shards_over_all_data_ranks_folds_as_one_without_the_word)
+{
+    struct plan given = plan_of("pp4 dp4 shard=4 zero1 schedule=dualpipe", &arena);
+    struct plan written_again = plan_of(written(&given), &arena);
+    ck_assert_int_eq(plan_folded(&given).shard, plan_folded(&written_again).shard);
+    struct plan half = plan_of("pp4 dp4 shard=2 zero1 schedule=dualpipe", &arena);
+    ck_assert_int_eq(plan_folded(&half).shard, 2);
+}
+END_TEST
 
 START_TEST(random_plans_round_trip)
 {
@@ -427,6 +455,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_token_of_a_thousand_letters_is_an_error_like_any_other);
     tcase_add_test(tc, the_longest_schedule_name_fits_in_a_plan);
     tcase_add_test(tc, every_word_is_documented_and_named_once);
+    tcase_add_test(tc,
+                   a_mirrored_plan_that_shards_over_all_data_ranks_folds_as_one_without_the_word);
     tcase_add_test(tc, random_plans_round_trip);
     tcase_add_test(tc, random_text_is_read_or_refused_without_a_crash);
     tcase_add_test(tc, plans_that_differ_are_not_equal);
