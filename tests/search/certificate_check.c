@@ -81,27 +81,20 @@ static const struct word {
 };
 enum { SP = 4, PP = 6, RECOMPUTE, ZERO };
 
-/* Sets the word's value in the plan to *value, unless `value` is NULL; returns the value that the
- * plan then has. */
-static int value_in(struct plan *plan, int word, const int *value)
+/* The word's value in a plan; not that of sp, which is a bool. */
+static int *value_in(struct plan *plan, int word)
 {
-    char *at = (char *)plan + words[word].member;
-    if (value && word == SP)
-        *(bool *)at = *value != 0;
-    else if (value)
-        memcpy(at, value, sizeof *value);
-    return word == SP ? *(bool *)at : *(int *)at;
+    return (int *)((char *)plan + words[word].member);
 }
 
 static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
 {
     const struct word *word = &words[number];
     int gpus = c->system->num_gpus, count = 0, of = word->of == 'e' ? c->model->experts : gpus;
-    bool is_fixed =
-        fixes(c, word->name) ||
-        (word->of == '2' && plan_attention_kernel(&c->base, c->system) == ATTENTION_UNFUSED);
     struct plan base = c->base;
-    at[0] = is_fixed ? value_in(&base, number, NULL) : 1;
+    bool splits = plan_attention_kernel(&base, c->system) != ATTENTION_UNFUSED;
+    bool is_fixed = fixes(c, word->name) || (word->of == '2' && !splits);
+    at[0] = !is_fixed ? 1 : number == SP ? base.sp : *value_in(&base, number);
     if (is_fixed || (c->model->experts == 0 && word->name[0] == 'e'))
         return 1;
     memcpy(at, word->at, sizeof word->at);
@@ -111,35 +104,48 @@ static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
     return word->of ? count : word->count;
 }
 
-/* Whether the space has this split: all chunks have the same number of layers, except that the
- * first chunk has `first` fewer and the last chunk `last` fewer. */
-static bool has_split(const struct checker *c, int pp, int vpp, int first, int last)
+/* Whether the space has this split, or need not have it. Without empty chunks, all chunks have the
+ * same number of layers, except that the first has `first` fewer and the last `last` fewer. With
+ * modules for later tokens, the last `empty` chunks have no blocks and the others differ by at most
+ * one layer, where modules beside the last blocks, but apart from the head, count as layers. */
+static bool is_there(const struct checker *c, int pp, int vpp, int first, int last, int empty,
+                     int place)
 {
-    int chunks = pp * vpp, layers = c->model->layers, most = (layers + first + last) / chunks;
-    bool is_it = (layers + first + last) % chunks != 0; /* no such split exists */
+    int layers = c->model->layers, chunks = pp * vpp, used = chunks - empty;
+    last += place == MTP_APART && empty == 1 ? c->model->mtp : 0;
+    int sum = layers + first + last, least = sum / used;
+    /* whether no such split exists */
+    bool is_it = empty > 0 ? chunks - 1 > layers || least < last : sum % used != 0;
+    is_it = is_it || (fixes(c, "vpp") && vpp != c->base.vpp) || (empty && c->model->mtp == 0) ||
+            (fixes(c, "mtp") && place != c->base.mtp_place);
     for (const struct plan *s = c->splits; !is_it && s < c->splits + c->num_splits; s++) {
-        is_it = s->pp == pp && s->vpp == vpp;
-        for (int k = 0; is_it && k < chunks; k++)
-            is_it = (s->chunk_layers ? s->chunk_layers[k] : layers / chunks) ==
-                    most - (k == 0 ? first : 0) - (k == chunks - 1 ? last : 0);
+        is_it = s->pp == pp && s->vpp == vpp && s->mtp_place == place;
+        for (int k = 0, rest = sum; is_it && k < chunks; k++) {
+            int has = s->chunk_layers ? s->chunk_layers[k] : layers / chunks;
+            rest -= has += (k == 0 ? first : 0) + (k == used - 1 ? last : 0);
+            is_it = k < used ? has == least || (empty && has == least + 1) : has == 0 && rest == 0;
+        }
     }
     return is_it;
 }
 
-/* Checks that the space has the even splits and those that count the embedding, the loss or both as
- * one layer. */
+/* Checks that the space has the even splits, those that count the embedding, the loss or both as
+ * one layer, and up to three with modules for later tokens or the head in chunks without blocks:
+ * for one chunk per stage, and for more if the space has another split of these. */
 static bool has_usual_splits(struct checker *c)
 {
-    int pps[MOST_VALUES], count = values_of(c, PP, pps), layers = c->model->layers;
+    int pps[MOST_VALUES], count = values_of(c, PP, pps), layers = c->model->layers, has_all = 1;
     for (int i = 0; i < count && !fixes(c, "stages"); i++)
         for (int vpp = 1, pp = pps[i]; pp * vpp <= layers + 2 && (pp > 1 || vpp == 1); vpp++) {
-            bool one = (layers + 1) % (pp * vpp) == 0, is_plain = c->only_even || pp == 1;
-            bool is_asked = !fixes(c, "vpp") || vpp == c->base.vpp;
-            for (int ends = 0; is_asked && ends < (is_plain ? 1 : one ? 3 : 4); ends++)
-                if (!has_split(c, pp, vpp, ends & 1, ends >> 1))
-                    return refuse(c, "splits", "a split of the space is missing");
+            int chunks = pp * vpp, missing = (chunks - layers % chunks) % chunks;
+            bool is_plain = c->only_even || pp == 1, is_near = vpp == 1 || missing <= 2;
+            is_near = is_near || (layers % pp > 0 && pp - layers % pp > 2 && chunks <= layers);
+            for (int kind = 0; kind < (is_plain ? 1 : missing == 1 ? 3 : 4); kind++)
+                has_all = has_all && is_there(c, pp, vpp, kind & 1, kind >> 1, 0, MTP_BESIDE);
+            for (int kind = 0; !is_plain && is_near && kind < (pp > 2 ? 3 : 1); kind++)
+                has_all = has_all && is_there(c, pp, vpp, 0, 0, 1 + (kind == 2), kind > 0);
         }
-    return true;
+    return has_all || refuse(c, "splits", "a split of the space is missing");
 }
 
 /* --- members ---------------------------------------------------------------------------------- */
@@ -164,21 +170,8 @@ static double least_bytes(struct checker *c, struct plan plan)
     return bytes;
 }
 
-/* Parses the row's layout into *out. Returns whether it is the member's layout, or, for full
- * recompute, one of its full:K. */
-static bool is_row_of(struct checker *c, const char *layout, const struct plan *member,
-                      struct plan *out)
-{
-    if (!plan_parse(layout, c->arena, out, c->err))
-        return false;
-    struct plan plain = *out;
-    if (plain.recompute == RECOMPUTE_EVERY && !fixes(c, "recompute"))
-        plain.recompute = RECOMPUTE_FULL;
-    return strcmp(layout_of(c, &plain), layout_of(c, member)) == 0;
-}
-
 /* Checks a member's row. A row of four values stands for every set of sub-layers that selective
- * recompute can repeat. */
+ * recompute can repeat. For full recompute, the row's layout may be one of the member's full:K. */
 static bool check_row(struct checker *c, const json_t *row, const struct plan *member)
 {
     const char *layout, *why;
@@ -186,7 +179,12 @@ static bool check_row(struct checker *c, const json_t *row, const struct plan *m
     struct plan named = *member, plan;
     named.replays = json_array_size(row) == 4 ? c->base.replays : member->replays;
     if (json_unpack((json_t *)row, "[s, s, F]", &layout, &why, &value) != 0 ||
-        !is_row_of(c, layout, &named, &plan))
+        !plan_parse(layout, c->arena, &plan, c->err))
+        return refuse(c, layout_of(c, member), "the member has no row");
+    struct plan plain = plan;
+    if (plain.recompute == RECOMPUTE_EVERY && !fixes(c, "recompute"))
+        plain.recompute = RECOMPUTE_FULL;
+    if (strcmp(layout_of(c, &plain), layout_of(c, &named)) != 0)
         return refuse(c, layout_of(c, member), "the member has no row of its own");
     plan.replays = member->replays;
     double step_s = evaluate_step_s(c->evaluator, &plan);
@@ -214,9 +212,8 @@ static bool next_member(const struct checker *c, struct plan *member, int *numbe
         member->zero = zeros[*number / sets % num_zeros];
         bool is_open = c->has_parts && member->recompute == RECOMPUTE_SELECTIVE;
         member->replays = is_open && parts != REPLAYS_CORE ? parts : c->base.replays;
-        bool is_set =
-            is_open ? parts > 0 && (parts & ~plan_possible_replays(c->model)) == 0 : parts == 0;
-        if (is_set && !breaks_rule(c, member))
+        unsigned other = parts & ~(is_open ? plan_possible_replays(c->model) : 0);
+        if (other == 0 && (parts > 0 || !is_open) && !breaks_rule(c, member))
             return ++*number > 0;
     }
     return false;
@@ -285,7 +282,9 @@ static bool check_product(struct checker *c, struct plan plan, int word)
         bool is_etp = values[i] == 0 && word < SP;
         if (plan.tp == 1 && (is_etp || (word == SP && values[i] == 1 && !fixes(c, "sp"))))
             continue; /* with tp1 there is no other etp, and no sp */
-        value_in(&plan, word, is_etp ? &plan.tp : &values[i]);
+        plan.sp = word == SP ? values[i] != 0 : plan.sp;
+        if (word != SP)
+            *value_in(&plan, word) = is_etp ? plan.tp : values[i];
         ok = check_product(c, plan, word + 1);
     }
     return ok;
@@ -323,9 +322,9 @@ static bool check_all(struct checker *c, const json_t *certificate)
         gpus != c->system->num_gpus || !plan_parse(base, c->arena, &c->base, c->err) ||
         !strstr(name, c->fixed))
         return refuse(c, "", "not a certificate of this question");
-    if (json_unpack((json_t *)answer, "{s:s, s:F}", "layout", &c->answer, "step_s", &c->answer_s) !=
-            0 &&
-        !json_is_null(answer))
+    int bad =
+        json_unpack((json_t *)answer, "{s:s, s:F}", "layout", &c->answer, "step_s", &c->answer_s);
+    if (bad != 0 && !json_is_null(answer))
         return refuse(c, "answer", "is not a plan with a time");
     c->only_even = strstr(name, "even chunks") != NULL;
     c->has_parts = strstr(name, "selective recompute of the fastest modules") != NULL;
@@ -346,13 +345,12 @@ bool certificate_check(const json_t *certificate, const struct system *system,
                        const struct model *model, struct err *err)
 {
     struct arena arena = { 0 };
-    struct checker c = { .system = system, .model = model, .err = err, .answer_s = HUGE_VAL };
-    c.evaluator = evaluator_new(system, model);
-    c.arena = &arena;
-    c.families = json_object();
+    struct evaluator *e = evaluator_new(system, model);
+    struct checker c = { .system = system, .model = model, .evaluator = e, .err = err };
+    c.arena = &arena, c.families = json_object(), c.answer_s = HUGE_VAL;
     bool ok = check_all(&c, certificate);
     json_decref(c.families);
-    evaluator_free(c.evaluator);
+    evaluator_free(e);
     arena_release(&arena);
     return ok;
 }

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/random.h"
+#include "tests/draw.h"
 #include "tests/search/certificate_check.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"
@@ -216,6 +217,30 @@ static bool split_is_missing(struct random *rng, json_t *certificate)
     return json_array_remove(splits, 0) == 0; /* removes the split of the layers for pp1 */
 }
 
+/* Removes a split that has the modules for later tokens, or the head, in a chunk without blocks,
+ * and all its families. */
+static bool later_split_is_missing(struct random *rng, json_t *certificate)
+{
+    json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
+    size_t count = json_array_size(splits), i;
+    char words[512];
+    for (size_t start = (size_t)random_below(rng, 1000), j = 0; j < count; j++) {
+        const char *split = json_string_value(json_array_get(splits, i = (start + j) % count));
+        const char *stages = strstr(split, "stages=");
+        if (!stages || !strstr(stages, " mtp=apart"))
+            continue;
+        snprintf(words, sizeof words, "%s", stages);
+        json_array_remove(splits, i);
+        for (size_t k = json_array_size(families_of(certificate)); k-- > 0;)
+            if (strstr(json_string_value(
+                           json_object_get(json_array_get(families_of(certificate), k), "first")),
+                       words))
+                json_array_remove(families_of(certificate), k);
+        return true;
+    }
+    return false;
+}
+
 /* Removes a layer from a chunk of a split, or adds words to an even one. */
 static bool split_is_another(struct random *rng, json_t *certificate)
 {
@@ -330,6 +355,7 @@ static change *const changes[] = {
     answer_is_missing,
     answer_is_claimed,
     split_is_missing,
+    later_split_is_missing,
 };
 
 /* --- certificates of searches ------------------------------------------------------------------
@@ -406,6 +432,7 @@ static bool check_seed(int seed, double shrink)
     struct random rng = random_new((uint64_t)seed, 5);
     instance_load(&instance);
     instance_randomize(&instance, (uint64_t)seed);
+    instance.model.mtp = seed % 2 == 1 ? PICK(&rng, 1, 2) : 0;
     instance.system.gpu.memory_bytes *= shrink;
     struct search_request request = draw_request(&instance, seed, &rng);
     struct search_result result = search_of(&request);
