@@ -236,15 +236,21 @@ START_TEST(a_host_holds_the_state_of_its_nodes_ranks)
 }
 END_TEST
 
-static double kept_on_host(const struct search *search, const char *layout)
+static double host_bytes(const struct search *search, const char *layout,
+                         double of(const struct search *search, const struct plan *plan))
 {
     struct err err = { 0 };
     struct plan plan;
     struct arena arena = { 0 };
     ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
-    double bytes = joint_most_host_bytes(search, &plan);
+    double bytes = of(search, &plan);
     arena_release(&arena);
     return bytes;
+}
+
+static double kept_on_host(const struct search *search, const char *layout)
+{
+    return host_bytes(search, layout, joint_most_host_bytes);
 }
 
 START_TEST(a_host_holds_the_sum_of_state_and_activations)
@@ -281,6 +287,32 @@ START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
     double alone = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=activations");
     double piped = kept_on_host(search, "tp4 pp2 dp2 mb1 offload=activations");
     ck_assert_double_eq_tol(piped / alone, 2 * 16 / 30.0, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
+/* The mean over hosts counts the microbatches in flight on the stage that has the fewest, which is
+ * one on the last of two stages: 16 layers for each of eight ranks of a node, or of four. */
+START_TEST(the_mean_host_holds_activations_of_the_fewest_microbatches_in_flight)
+{
+    load("llama3-8b", 16);
+    struct err err = { 0 };
+    struct arena arena = { 0 };
+    struct search_request request = request_for("milp", "offload=activations");
+    struct prepared prepared;
+    ck_assert(search_prepare(&request, &arena, &prepared, &err));
+    const struct search *search = &prepared.search;
+    double layer = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=activations") / 30 / 8;
+    static const struct {
+        const char *layout;
+        int layers; /* on a host */
+    } rows[] = { { "tp4 pp1 dp4 mb1 offload=activations", 30 * 8 },
+                 { "tp4 pp1 dp1 mb1 offload=activations", 30 * 4 },
+                 { "tp4 pp2 dp2 mb1 offload=activations", 16 * 8 },
+                 { "tp4 pp4 dp1 mb1 offload=activations", 8 * 8 } };
+    for (int i = 0; i < LENGTH(rows); i++)
+        ck_assert_double_eq_tol(host_bytes(search, rows[i].layout, joint_mean_host_bytes) / layer,
+                                rows[i].layers, 1e-9);
     arena_release(&arena);
 }
 END_TEST
@@ -382,6 +414,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_host_holds_the_sum_of_state_and_activations);
     tcase_add_loop_test(cases, nodes_are_told_apart_by_their_ranks_of_each_stage, 0, LENGTH(jobs));
     tcase_add_test(cases, a_host_holds_activations_of_all_microbatches_in_flight);
+    tcase_add_test(cases, the_mean_host_holds_activations_of_the_fewest_microbatches_in_flight);
     tcase_add_test(cases, limits_over_several_stages_are_refused_by_other_methods);
     tcase_add_test(cases, an_ended_search_proves_nothing);
     suite_add_tcase(suite, cases);

@@ -471,6 +471,42 @@ START_TEST(the_first_instruction_that_a_receive_may_precede_is_named)
 }
 END_TEST
 
+static int nth_reduction(const struct instrs *list, int n)
+{
+    int i = -1;
+    do
+        i++;
+    while (list->at[i].op != INSTR_REDUCE_GRAD || n-- > 0);
+    return i;
+}
+
+/* Moves an instruction to a later place, in front of which no instruction waits for it. */
+static void move(struct instrs *list, int from, int to)
+{
+    struct instr moved = list->at[from];
+    memmove(&list->at[from], &list->at[from + 1], (size_t)(to - from) * sizeof moved);
+    list->at[to] = moved;
+    for (int i = from; i < list->count; i++)
+        list->at[i].after -= list->at[i].after > from && list->at[i].after <= to;
+}
+
+/* In DualPipe stages s and p - 1 - s hold the same two parts of the model. If one of them reduced
+ * its parts in the other order, each would wait for the other. */
+START_TEST(mirrored_stages_reduce_their_parts_in_the_same_order)
+{
+    struct schedule *broken =
+        lowered("dualpipe", (struct schedule_shape){ 4, 2, 4, 0 }, lowering_of(2));
+    struct instrs *list = &broken->ranks[1];
+    struct err err = { 0 };
+    ck_assert(passes(broken));
+    move(list, nth_reduction(list, 0), nth_reduction(list, 1));
+    ck_assert(!schedule_check(broken, &err));
+    ck_assert_msg(strstr(err.msg, "reduces another part of the model than the same reduction on "
+                                  "stage 2"),
+                  "%s: %s", err.where, err.msg);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("check");
@@ -495,6 +531,7 @@ static Suite *suite(void)
     tcase_add_test(tc, reordered_messages_on_a_link_are_detected);
     tcase_add_loop_test(tc, a_receive_posted_one_compute_instruction_earlier_fails, 0,
                         LENGTH(specimens));
+    tcase_add_test(tc, mirrored_stages_reduce_their_parts_in_the_same_order);
     tcase_add_test(tc, the_first_instruction_that_a_receive_may_precede_is_named);
     Suite *s = suite_create("sim/schedule/check");
     suite_add_tcase(s, tc);
