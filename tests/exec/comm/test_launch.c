@@ -86,6 +86,55 @@ START_TEST(a_rank_computes_with_one_thread)
 }
 END_TEST
 
+/* All ranks know the address and the token of the meeting; only rank 0 has its socket. */
+START_TEST(ranks_share_the_meetings_address_and_token)
+{
+    char text[600], address[2][64], token[2][64];
+    int fd = -1, port = 0, threads[2] = { 0 };
+    ck_assert(launch_and_read("echo at$SIMSEARCH_RANK $SIMSEARCH_MEETING $SIMSEARCH_TOKEN "
+                              "$OMP_NUM_THREADS $SIMSEARCH_MEETING_FD; "
+                              "[ -S /proc/self/fd/${SIMSEARCH_MEETING_FD:-none} ] && "
+                              "echo $SIMSEARCH_RANK has a socket; exit 0",
+                              2, text, sizeof text));
+    const char *first = strstr(text, "at0 "), *second = strstr(text, "[rank 1] at1 ");
+    ck_assert_msg(first && second && strstr(text, "0 has a socket\n"), "%s", text);
+    ck_assert(!strstr(text, "1 has a socket"));
+    ck_assert_int_eq(sscanf(first, "at0 %63s %63s %d %d", address[0], token[0], &threads[0], &fd),
+                     4);
+    ck_assert_int_eq(
+        sscanf(second, "[rank 1] at1 %63s %63s %d\n", address[1], token[1], &threads[1]), 3);
+    ck_assert(threads[0] == 1 && threads[1] == 1);
+    ck_assert_str_eq(address[0], address[1]);
+    ck_assert_str_eq(token[0], token[1]);
+    ck_assert(sscanf(address[0], "127.0.0.1:%d", &port) == 1 && port > 0);
+    ck_assert_uint_eq(strspn(token[0], "0123456789abcdef"), 32);
+    ck_assert_uint_eq(strlen(token[0]), 32);
+}
+END_TEST
+
+/* A pipe is read in pieces of 4 KiB, which may end within a line or between two. */
+START_TEST(long_lines_and_many_lines_are_copied_whole)
+{
+    enum { LONG = 5000, MANY = 2000 };
+    static char text[100000];
+    ck_assert(launch_and_read("[ $SIMSEARCH_RANK = 1 ] || exit 0; "
+                              "printf '%05000d\n' 7; i=0; "
+                              "while [ $i -lt 2000 ]; do echo line $i; i=$((i + 1)); done",
+                              2, text, sizeof text));
+    char *at = text, line[64];
+    ck_assert_int_eq(strncmp(at, "[rank 1] ", 9), 0);
+    ck_assert_uint_eq(strcspn(at, "\n"), 9 + LONG);
+    ck_assert_uint_eq(strspn(at + 9, "0"), LONG - 1);
+    at += 9 + LONG + 1;
+    for (int i = 0; i < MANY; i++) {
+        int length = snprintf(line, sizeof line, "[rank 1] line %d\n", i);
+        ck_assert_msg(strncmp(at, line, (size_t)length) == 0, "%.40s instead of %s", at, line);
+        at += length;
+    }
+    ck_assert_str_eq(at, "");
+}
+END_TEST
+
 /* Number of ranks whose line ends with `number`. */
 static int count_lines(const char *text, int number)
 {
@@ -377,6 +426,8 @@ static Suite *suite(void)
     tcase_add_test(tc, each_launched_rank_gets_its_number_and_prefixes_its_output);
     tcase_add_test(tc, a_rank_may_leave_a_process_behind);
     tcase_add_test(tc, a_rank_computes_with_one_thread);
+    tcase_add_test(tc, ranks_share_the_meetings_address_and_token);
+    tcase_add_test(tc, long_lines_and_many_lines_are_copied_whole);
     tcase_add_test(tc, each_rank_is_pinned_to_a_core_if_there_are_enough);
     tcase_add_test(tc, a_killed_rank_is_named_and_the_others_are_ended);
     tcase_add_test(tc, the_killed_rank_is_reported_before_the_others_are_asked_to_end);
