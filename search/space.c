@@ -336,8 +336,7 @@ static bool is_allowed(const struct space *space, int pp, const struct split *sp
 {
     static const char *const words[] = { "vpp", "stages", "mtp", "schedule" };
     struct plan plan = space->base;
-    if (space->mtp_is_fixed && split->kind != SPLIT_GIVEN &&
-        (int)split->mtp_place != space->base.mtp_place)
+    if (space->mtp_is_fixed && (int)split->mtp_place != space->base.mtp_place)
         return false;
     plan.pp = pp;
     divide_as(split, &plan);

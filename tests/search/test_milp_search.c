@@ -232,6 +232,10 @@ START_TEST(a_host_holds_the_state_of_its_nodes_ranks)
     ck_assert_double_eq_tol(joint_most_host_bytes(&prepared.search, &plan) / expected, 1, 1e-9);
     double mean = 16 * 4 * (16 * layer + table + 4096.0 / 2);
     ck_assert_double_eq_tol(joint_mean_host_bytes(&prepared.search, &plan) / mean, 1, 1e-9);
+    /* One node has one rank of each stage, so all parameters once. */
+    ck_assert(plan_parse("tp1 pp4 dp1 mb1 offload=optimizer", &arena, &plan, &err));
+    double all = 16 * (32 * model_layer_parameters(&model) + 2 * 128256.0 * 4096 + 4096);
+    ck_assert_double_eq_tol(joint_most_host_bytes(&prepared.search, &plan) / all, 1, 1e-9);
     arena_release(&arena);
 }
 END_TEST
@@ -317,6 +321,45 @@ START_TEST(the_mean_host_holds_activations_of_the_fewest_microbatches_in_flight)
 }
 END_TEST
 
+/* Stages are of one type if they have equally many layers of each kind and recompute equally
+ * many. */
+static const struct {
+    const char *layout;
+    int types;
+    bool recomputes_alike; /* the same number of layers on all stages, or all layers of each */
+} divided[] = {
+    { "tp1 pp4 dp1 mb1", 1, true },
+    { "tp1 pp4 dp1 mb1 stages=7,9,7,9", 2, true },
+    { "tp1 pp4 dp1 mb1 stages=7,8,8,9", 3, true },
+    { "tp1 pp4 dp1 mb1 stages=6,7,9,10", 4, true },
+    { "tp1 pp4 dp1 mb1 stages=7,9,7,9 recompute=block:1", 2, true },
+    { "tp1 pp4 dp1 mb1 stages=7,9,7,9 recompute=full", 2, true },
+    { "tp1 pp4 dp1 mb1 stages=7,9,7,9 recompute=block:7,9,7,9", 2, true },
+    { "tp1 pp4 dp1 mb1 stages=7,9,7,9 recompute=block:7,9,7,8", 3, false },
+    { "tp1 pp4 dp1 mb1 stages=7,9,7,9 recompute=block:1,1,2,1", 3, false },
+    { "tp1 pp4 dp1 mb1 recompute=block:1,2,2,3", 3, false },
+};
+
+START_TEST(limits_on_types_and_recompute_hold_exactly_for_the_plans_within_them)
+{
+    load("llama3-8b", 4);
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    struct search_request request = { 0 };
+    struct space space = { .model = &model };
+    struct search search = { .request = &request, .system = &hardware, .space = &space };
+    ck_assert_msg(plan_parse(divided[_i].layout, &arena, &plan, &err), "%s", err.msg);
+    for (request.stage_types = 0; request.stage_types <= 5; request.stage_types++)
+        ck_assert(joint_holds(&search, &plan) ==
+                  (request.stage_types == 0 || request.stage_types >= divided[_i].types));
+    request.stage_types = 0;
+    request.same_recompute = true;
+    ck_assert(joint_holds(&search, &plan) == divided[_i].recomputes_alike);
+    arena_release(&arena);
+}
+END_TEST
+
 /* The kinds of nodes of a job: how many ranks of each stage they have. Each kind is listed once.
  * The ranks of a stage are adjacent unless pp comes before dp in the order. */
 static const struct {
@@ -332,6 +375,7 @@ static const struct {
     { "tp2 pp2 dp4 order=tp-cp-pp-dp", 2, 2, { { 2, 0 }, { 0, 2 } } },
     { "tp2 pp3 dp4 order=tp-cp-pp-dp", 4, 3, { { 2, 2, 0 }, { 2, 0, 2 }, { 0, 2, 2 } } },
     { "tp1 pp2 dp3 order=tp-cp-pp-dp", 4, 2, { { 2, 2 }, { 1, 1 } } },
+    { "tp1 pp3 dp2 order=tp-cp-pp-dp", 2, 3, { { 1, 1, 0 }, { 1, 0, 1 }, { 0, 1, 1 } } },
 };
 
 START_TEST(nodes_are_told_apart_by_their_ranks_of_each_stage)
@@ -412,6 +456,8 @@ static Suite *suite(void)
     tcase_add_test(cases, offloaded_state_stays_within_host_memory);
     tcase_add_test(cases, a_host_holds_the_state_of_its_nodes_ranks);
     tcase_add_test(cases, a_host_holds_the_sum_of_state_and_activations);
+    tcase_add_loop_test(cases, limits_on_types_and_recompute_hold_exactly_for_the_plans_within_them,
+                        0, LENGTH(divided));
     tcase_add_loop_test(cases, nodes_are_told_apart_by_their_ranks_of_each_stage, 0, LENGTH(jobs));
     tcase_add_test(cases, a_host_holds_activations_of_all_microbatches_in_flight);
     tcase_add_test(cases, the_mean_host_holds_activations_of_the_fewest_microbatches_in_flight);

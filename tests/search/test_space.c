@@ -3,6 +3,7 @@
 #include "search/space.h"
 #include "tests/search/naive_space.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,6 +289,25 @@ START_TEST(forbidden_values_are_in_no_candidate)
 }
 END_TEST
 
+START_TEST(forbidding_a_list_of_layers_excludes_the_plans_that_have_it)
+{
+    char words[40];
+    int have = 0, before = 0, i = 0;
+    walk_words(16, "tp1", NULL);
+    while (seen->plans[i].num_chunk_layers != 2)
+        i++;
+    const int *layers = seen->plans[i].chunk_layers;
+    snprintf(words, sizeof words, "stages=%d,%d", layers[0], layers[1]);
+    for (i = 0; i < seen->count; i++)
+        have += seen->plans[i].num_chunk_layers == 2 && seen->plans[i].chunk_layers[0] == layers[0];
+    before = seen->count;
+    memset(seen, 0, sizeof *seen);
+    walk_words(16, "tp1", words);
+    ck_assert(have > 0 && have < before);
+    ck_assert_int_eq(seen->count, before - have);
+}
+END_TEST
+
 START_TEST(sequence_parallel_can_be_forbidden_both_ways)
 {
     walk_words(16, NULL, "sp");
@@ -390,6 +410,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_fixed_word_replaces_that_of_the_base_plan);
     tcase_add_test(cases, degrees_that_do_not_divide_the_gpus_are_excluded_by_that_rule);
     tcase_add_loop_test(cases, forbidden_values_are_in_no_candidate, 0, LENGTH(forbidden));
+    tcase_add_test(cases, forbidding_a_list_of_layers_excludes_the_plans_that_have_it);
     tcase_add_test(cases, sequence_parallel_can_be_forbidden_both_ways);
     tcase_add_test(cases, forbidding_the_only_value_leaves_no_candidate);
     tcase_add_loop_test(cases, unknown_words_are_usage_errors_naming_the_word, 0, LENGTH(faults));

@@ -215,6 +215,16 @@ START_TEST(a_question_that_runs_out_of_time_says_so)
 }
 END_TEST
 
+/* Listing the families may take half of the limit; the other half is for those listed so far. */
+START_TEST(families_that_were_not_listed_in_time_prevent_a_proof)
+{
+    const struct question bnb = { ask_bnb };
+    int readings;
+    struct reply full = ask_at_leisure(&bnb, &readings);
+    check_late(ask_hurried(&bnb, readings / 5, 1, 0.6), &full);
+}
+END_TEST
+
 /* The last poll of a search comes after all families are listed. */
 START_TEST(a_search_stopped_at_its_last_poll_is_not_proved)
 {
@@ -260,6 +270,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, a_limit_that_does_not_pass_changes_no_answer, 0, LENGTH(questions));
     tcase_add_loop_test(tc, a_question_that_runs_out_of_time_says_so, 0, LENGTH(questions));
+    tcase_add_test(tc, families_that_were_not_listed_in_time_prevent_a_proof);
     tcase_add_loop_test(tc, a_search_stopped_at_its_last_poll_is_not_proved, 0, NUM_SEARCHES);
     tcase_add_test(tc, the_search_nearby_ends_at_its_limit);
     Suite *s = suite_create("search/time_limit");
