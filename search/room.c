@@ -25,15 +25,16 @@ double space_peak_bytes(const struct space *space, struct evaluator *evaluator, 
     return evaluate_peak_bytes(evaluator, plan);
 }
 
-double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+/* Even if full recompute fits without the buffers that depend on the order, it may not fit with
+ * them, and full:K, which needs less, then replaces it. */
+double space_least_bytes(const struct space *space, struct evaluator *evaluator,
                          const struct plan *plan)
 {
     if (parts_are_open(space, plan))
         return evaluate_leanest_bytes(evaluator, plan);
     double bytes = evaluate_unplaced_bytes(evaluator, plan);
-    if (bytes <= most_bytes || !may_group(space, plan))
-        return bytes;
-    return fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan));
+    return may_group(space, plan) ? fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan))
+                                  : bytes;
 }
 
 /* `rounding` is a tolerance: the sum over all stages is computed in another order than the peak of

@@ -11,7 +11,7 @@
 double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                         struct plan *plan);
 /* A lower bound of space_peak_bytes in any rank order. */
-double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+double space_least_bytes(const struct space *space, struct evaluator *evaluator,
                          const struct plan *plan);
 
 /* Lower bounds of the peaks of one block's candidates, per ZeRO stage, in any rank order.

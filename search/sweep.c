@@ -8,6 +8,7 @@
 #include "search/parts.h"
 #include "search/room.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +71,8 @@ struct look {
     size_t site;
     int at[MAX_RANK_ORDERS][MAX_AXES];
     struct rank_orders orders; /* refers to `at` */
-    double family_floor_s;
+    double family_floor_s; /* lower bound of all plans' times; rough until is_exact */
+    bool is_exact;
     struct block_floors floors;
     int recompute; /* recompute for which floor_s was computed */
     double floor_s;
@@ -85,13 +87,14 @@ static void look_begin(struct look *look, struct run *run, struct worker *worker
     look->orders =
         (struct rank_orders){ look->at, space_site_orders(space_of(run), site, look->at) };
     look->recompute = -1;
+    look->is_exact = false;
     look->floors = (struct block_floors){ 0 };
 }
 
 static bool list_family(void *context, const struct plan *first)
 {
     struct look *look = context;
-    double floor_s = evaluate_unplaced_floor_s(look->worker->evaluator, first, &look->orders);
+    double floor_s = evaluate_unplaced_work_floor_s(look->worker->evaluator, first, &look->orders);
     families_add(
         look->found,
         (struct family){ look->site, space_split_of(space_of(look->run), first), floor_s });
@@ -155,38 +158,65 @@ static void examine_placed(struct look *look, const struct plan *plan)
     }
 }
 
-/* Whether known plans beat this one in all its rank orders. Often the family's floor already proves
- * it. */
-static bool is_beaten(struct look *look, const struct plan *plan, double least_bytes)
+/* Whether known plans beat all plans of the family that need at least these bytes. The rough floor
+ * of the list often suffices. */
+static bool family_is_beaten(struct look *look, const struct plan *plan, double least_bytes)
 {
     const struct stairs *stairs = look->run->sweep->stairs;
+    struct plan first = *plan;
     if (stairs_beat(stairs, least_bytes, look->family_floor_s))
+        return true;
+    if (look->is_exact)
+        return false;
+    look->is_exact = true;
+    first.recompute = space_of(look->run)->recompute.at[0];
+    look->family_floor_s =
+        fmax(look->family_floor_s,
+             evaluate_unplaced_floor_s(look->worker->evaluator, &first, &look->orders));
+    return stairs_beat(stairs, least_bytes, look->family_floor_s);
+}
+
+/* Whether known plans beat this one in all its rank orders. */
+static bool is_beaten(struct look *look, const struct plan *plan, double least_bytes)
+{
+    if (family_is_beaten(look, plan, least_bytes))
         return true;
     if (plan->recompute != look->recompute)
         look->floor_s = evaluate_unplaced_floor_s(look->worker->evaluator, plan, &look->orders);
     look->recompute = plan->recompute;
-    return stairs_beat(stairs, least_bytes, look->floor_s);
+    return stairs_beat(look->run->sweep->stairs, least_bytes, look->floor_s);
+}
+
+/* Whether no rank order of the plan is needed, as it does not fit or known plans beat it. Rough
+ * bounds of its memory come first, as they take less time and often suffice. */
+static bool is_excluded(struct look *look, const struct plan *plan)
+{
+    const struct space *space = space_of(look->run);
+    struct evaluator *evaluator = look->worker->evaluator;
+    struct tally *tally = &look->worker->tally;
+    double memory_bytes = look->run->sweep->search->system->gpu.memory_bytes;
+    double least_bytes = space_floor_bytes(&look->floors, evaluator, plan);
+    bool is_out = least_bytes <= memory_bytes && family_is_beaten(look, plan, least_bytes);
+    if (least_bytes <= memory_bytes && !is_out && !parts_are_open(space, plan)) {
+        least_bytes = evaluate_first_stage_bytes(evaluator, plan);
+        is_out = least_bytes <= memory_bytes && family_is_beaten(look, plan, least_bytes);
+    }
+    if (least_bytes <= memory_bytes && !is_out) {
+        least_bytes = space_least_bytes(space, evaluator, plan);
+        is_out = least_bytes <= memory_bytes && is_beaten(look, plan, least_bytes);
+    }
+    if (least_bytes > memory_bytes)
+        tally->over_memory += look->orders.count;
+    else if (is_out)
+        tally->bounded += look->orders.count;
+    return is_out || least_bytes > memory_bytes;
 }
 
 static bool examine_plan(void *context, const struct plan *plan)
 {
     struct look *look = context;
-    const struct sweep *sweep = look->run->sweep;
-    struct evaluator *evaluator = look->worker->evaluator;
-    double memory_bytes = sweep->search->system->gpu.memory_bytes;
-    double least_bytes = space_floor_bytes(&look->floors, evaluator, plan);
-    if (least_bytes <= memory_bytes && !parts_are_open(space_of(look->run), plan))
-        least_bytes = evaluate_first_stage_bytes(evaluator, plan);
-    if (least_bytes <= memory_bytes)
-        least_bytes = space_least_bytes(space_of(look->run), evaluator, memory_bytes, plan);
-    if (least_bytes > memory_bytes) {
-        look->worker->tally.over_memory += look->orders.count;
+    if (is_excluded(look, plan))
         return true;
-    }
-    if (is_beaten(look, plan, least_bytes)) {
-        look->worker->tally.bounded += look->orders.count;
-        return true;
-    }
     struct plan placed = *plan;
     for (int i = 0; i < look->orders.count; i++) {
         memcpy(placed.order, look->orders.at[i], sizeof placed.order);

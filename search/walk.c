@@ -97,7 +97,7 @@ static bool look_for_room(void *context, const struct plan *plan)
     double memory_bytes = visit->run->walk->system->gpu.memory_bytes;
     const struct space *space = visit->run->walk->space;
     if (is_too_large(visit, space_floor_bytes(&visit->floors, evaluator, plan)) ||
-        is_too_large(visit, space_least_bytes(space, evaluator, memory_bytes, plan))) {
+        is_too_large(visit, space_least_bytes(space, evaluator, plan))) {
         tally->over_memory += visit->num_orders;
         return true;
     }

@@ -484,6 +484,14 @@ double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
     return time_ratio_of(e->system, e->model) * evaluation_floor_s(&w);
 }
 
+double evaluate_unplaced_work_floor_s(struct evaluator *e, const struct plan *plan,
+                                      const struct rank_orders *orders)
+{
+    struct evaluation w = evaluation_begin(e, plan);
+    w.pieces = least_pieces(e, &w, orders);
+    return time_ratio_of(e->system, e->model) * evaluation_mean_floor_s(&w);
+}
+
 struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)
 {
     struct evaluation w = evaluation_begin(e, plan);

@@ -88,6 +88,9 @@ double evaluate_leanest_bytes(struct evaluator *evaluator, const struct plan *pl
 double evaluate_leanest_first_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
+/* A lower bound of evaluate_unplaced_floor_s, as evaluate_work_floor_s is of evaluate_floor_s. */
+double evaluate_unplaced_work_floor_s(struct evaluator *evaluator, const struct plan *plan,
+                                      const struct rank_orders *orders);
 
 /* A lower bound of a step's fixed cost, when no stage's passes of a microbatch take longer than
  * `passes_s`. The fixed cost is the host overhead minus the time that is saved if a gradient

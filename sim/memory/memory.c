@@ -623,23 +623,24 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
         stages[stage] = stage_memory_with(in, stage, &common);
 }
 
-/* In an even plan the middle stages differ only in their microbatches in flight. No schedule has
- * more of these on a later stage than on an earlier one, so the second stage is computed for all
- * middle stages. There are two exceptions. If the backward is split, more microbatches wait for
- * weight gradients on later stages, and these may take more. If backwards allocate the gradients,
- * later stages have more of them. */
+/* Whether a stage needs no more memory than the stage before if it repeats the layers of that stage.
+ * They then differ only in their microbatches in flight, and no schedule has more of these on a
+ * later stage, in any round. There are two exceptions. If the backward is split, more microbatches
+ * wait for weight gradients on later stages, and these may take more. If backwards allocate the
+ * gradients, later stages have more of them. */
+static bool falls_by_stage(const struct memory_input *in)
+{
+    return !generator_splits(in->generator) && !in->system->stack.memory.frees_gradients &&
+           !plan_keeps_sums(in->plan);
+}
+
 static double peak_bytes(const struct memory_input *in, const struct stage_memory *common)
 {
     double most_bytes = 0;
-    int last = in->plan->pp - 1;
-    bool middle_is_alike = plan_is_even(in->plan) && in->pieces->num_kinds == 1 &&
-                           !generator_splits(in->generator) &&
-                           !in->system->stack.memory.frees_gradients && !plan_keeps_sums(in->plan);
-    for (int stage = 0; stage <= last; stage++) {
-        if (middle_is_alike && stage == 2 && stage < last)
-            stage = last;
-        most_bytes = fmax(most_bytes, stage_memory_with(in, stage, common).total_bytes);
-    }
+    bool falls = falls_by_stage(in);
+    for (int stage = 0; stage < in->plan->pp; stage++)
+        if (!falls || !stage_repeats(in->plan, in->model, stage))
+            most_bytes = fmax(most_bytes, stage_memory_with(in, stage, common).total_bytes);
     return most_bytes;
 }
 

@@ -203,7 +203,22 @@ bool chunk_is_as_before(const struct plan *plan, const struct model *model, int 
     return are_alike(plan, model, chunk, chunk - 1);
 }
 
-bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage)
+/* Whether chunk `a` holds, layer by layer, the same blocks as chunk `b` before it. */
+static bool are_repeated(const struct plan *plan, const struct model *model, int a, int b)
+{
+    int layers = plan_chunk_layers(plan, model, a);
+    if (layers != plan_chunk_layers(plan, model, b) ||
+        plan_recomputed_layers(plan, a, layers) != plan_recomputed_layers(plan, b, layers))
+        return false;
+    return model_num_kinds(model) == 1 ||
+           model_blocks_repeat(model, chunk_first_layer(plan, model, a),
+                               chunk_first_layer(plan, model, b), layers);
+}
+
+/* Whether all chunks of a stage are like those of the stage before. */
+static bool stage_is_like(const struct plan *plan, const struct model *model, int stage,
+                          bool (*are_like)(const struct plan *plan, const struct model *model,
+                                           int a, int b))
 {
     struct placement placement = plan_placement(plan);
     if (stage == 0 || placement_is_end_stage(placement, stage) ||
@@ -215,8 +230,18 @@ bool stage_is_as_before(const struct plan *plan, const struct model *model, int 
     if (are_all_alike(plan, model))
         return true;
     for (int round = 0; round < plan->vpp; round++)
-        if (!are_alike(plan, model, placement_chunk(placement, stage, round),
-                       placement_chunk(placement, stage - 1, round)))
+        if (!are_like(plan, model, placement_chunk(placement, stage, round),
+                      placement_chunk(placement, stage - 1, round)))
             return false;
     return true;
+}
+
+bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage)
+{
+    return stage_is_like(plan, model, stage, are_alike);
+}
+
+bool stage_repeats(const struct plan *plan, const struct model *model, int stage)
+{
+    return stage_is_like(plan, model, stage, are_repeated);
 }

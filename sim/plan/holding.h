@@ -52,5 +52,7 @@ bool chunk_is_as_before(const struct plan *plan, const struct model *model, int 
 /* Whether all chunks of a stage hold and recompute the same as those of the stage before. Always
  * false for uneven plans, and where either stage has the embedding or the head. */
 bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage);
+/* stage_is_as_before, and in addition the layers of each chunk have, one by one, the same kinds. */
+bool stage_repeats(const struct plan *plan, const struct model *model, int stage);
 
 #endif

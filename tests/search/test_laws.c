@@ -410,8 +410,19 @@ END_TEST
 /* --- bounds and engines -------------------------------------------------------------------------
  */
 
+/* The evaluator leaves out stages that repeat an earlier one. */
+static void check_peak(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct prediction whole = evaluate(evaluator, plan);
+    double most_bytes = 0;
+    for (int stage = 0; stage < whole.num_stages; stage++)
+        most_bytes = fmax(most_bytes, whole.stages[stage].total_bytes);
+    check_same(evaluate_peak_bytes(evaluator, plan), most_bytes, plan, "peak of all stages");
+}
+
 static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
 {
+    check_peak(evaluator, plan);
     struct rank_orders orders = orders_new(plan, true, &question.arena);
     struct rank_orders all = { orders.at, orders.count };
     double step_s = evaluate_step_s(evaluator, plan);
@@ -421,8 +432,10 @@ static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
     check_at_most(floor_s, bound_s, plan, "floor");
     check_at_most(evaluate_work_floor_s(evaluator, plan), floor_s, plan,
                   "lower bound of all stages");
-    check_at_most(evaluate_unplaced_floor_s(evaluator, plan, &all), step_s, plan,
-                  "lower bound of all rank orders");
+    double unplaced_s = evaluate_unplaced_floor_s(evaluator, plan, &all);
+    check_at_most(unplaced_s, step_s, plan, "lower bound of all rank orders");
+    check_at_most(evaluate_unplaced_work_floor_s(evaluator, plan, &all), unplaced_s, plan,
+                  "lower bound of all stages and rank orders");
     double unplaced_bytes = evaluate_unplaced_bytes(evaluator, plan);
     check_at_most(unplaced_bytes, evaluate_peak_bytes(evaluator, plan), plan,
                   "memory of all rank orders");

@@ -88,6 +88,22 @@ static void check_chunks_in_flight(const struct generator *generator,
     }
 }
 
+/* The memory model leaves out stages that repeat the one before. */
+static void check_falls_by_stage(const struct generator *generator,
+                                 const struct schedule_shape *shape)
+{
+    for (int stage = 1; stage < shape->num_stages && !generator_splits(generator); stage++)
+        for (int round = 0; round < shape->chunks_per_stage; round++)
+            ck_assert_int_le(chunk_in_flight(generator, shape, stage, round),
+                             chunk_in_flight(generator, shape, stage - 1, round));
+}
+
+START_TEST(no_stage_holds_more_microbatches_of_a_round_than_the_one_before)
+{
+    ck_assert_int_gt(each_shape(check_falls_by_stage), 100);
+}
+END_TEST
+
 START_TEST(chunks_in_flight_equal_the_instruction_list_at_its_peak)
 {
     ck_assert_int_gt(each_shape(check_chunks_in_flight), 100);
@@ -245,6 +261,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, NULL, planned_release);
     tcase_add_test(tc, chunks_in_flight_equal_the_instruction_list_at_its_peak);
+    tcase_add_test(tc, no_stage_holds_more_microbatches_of_a_round_than_the_one_before);
     tcase_add_test(tc, the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks);
     tcase_add_test(tc, activation_bytes_equal_the_maximum_over_the_instruction_list);
     Suite *s = suite_create("sim/memory/memory: in flight");
