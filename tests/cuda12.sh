@@ -9,7 +9,7 @@
 # NVRTC compiles device code only. The code that launches the kernels needs nvcc, so it is not tested
 # here.
 set -eu
-[ -d "${1:-}/nvidia/cuda_nvrtc" ] || { echo "expected the folder of the packages; see the file" >&2; exit 2; }
+[ -d "${1:-}/nvidia/cuda_nvrtc" ] || { echo "expected the folder of the packages; the top of $0 explains it" >&2; exit 2; }
 packages=$(realpath "$1")/nvidia
 shift
 cd "$(dirname "$0")/.."

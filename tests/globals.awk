@@ -2,8 +2,7 @@
 # Prints each global variable that can be written. Constant tables of pointers are in the section
 # .data.rel.ro and are not printed.
 BEGIN {
-    # Allowed: the hook that main installs for the case that memory is exhausted, of which a process has
-    # one.
+    # Allowed: the hook for exhausted memory, which main installs; a process has only one.
     allowed["base/arena.o exhaustion_hook"] = 1
 }
 /file format/ { object = $1; sub(/:$/, "", object); sub(/^.*\/release\//, "", object) }

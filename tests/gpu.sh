@@ -14,8 +14,7 @@
 #                                   contains
 #
 # Prints each section when it ends, and a table at the end; exits 1 if any section failed. Sections that
-# the
-# machine does not permit are skipped, with the reason. build/release/gpu keeps a folder per section
+# the machine does not permit are skipped, with the reason. build/release/gpu keeps a folder per section
 # and result.json, which is rewritten after each section.
 #
 # tests/exec/test_gpu_script.sh tests this script on threads instead of GPUs. For that BUILT=FOLDER has
@@ -52,7 +51,7 @@ bring() {
     done
     for name in jansson glpk; do
         library=$(cc -print-file-name=lib$name.so)
-        [ "$library" != lib$name.so ] || { echo "lib$name.so is not here"; return 1; }
+        [ "$library" != lib$name.so ] || { echo "lib$name.so is missing"; return 1; }
         cp -L "$library" "$brought/lib/lib$name.so"
         # Copies the library under the name by which it is requested, then the libraries that it
         # needs.
@@ -249,7 +248,7 @@ trap 'exit 1' INT TERM
 # --- the machine --------------------------------------------------------------------------------
 
 machine() {
-    command -v nvidia-smi >/dev/null || { echo "no driver: nvidia-smi is not here"; return 1; }
+    command -v nvidia-smi >/dev/null || { echo "no driver: nvidia-smi is missing"; return 1; }
     nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || return 1
     uname -srm
     echo "$(nproc) cores; /dev/shm: $(df -h --output=size /dev/shm | tail -n 1)"
@@ -514,7 +513,7 @@ speed() {
     "$program" run --model "$own/model.json" --gpus 1 "${cluster[@]}" --batch "$batch" \
         --layout "mb$2" --backend cuda --steps 8 --json >"$own/run.json"
     code=$?
-    [ "$code" != 3 ] || { echo "this GPU's memory does not hold it"; return 77; }
+    [ "$code" != 3 ] || { echo "the model does not fit in this GPU's memory"; return 77; }
     [ "$code" = 0 ] || return 1
     beside_registered "$1" "$own/run.json"
     figure mfu "$(number "$own/run.json" measured mfu)"
@@ -552,7 +551,7 @@ epilogues() {
         with=${with:-$without}
         [ -z "$word" ] || ratios+=("$(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.3f", b / a }') without $word")
     done
-    printf 'step, of one with all: %s, %s\n' "${ratios[@]}"
+    printf 'step time relative to one with all epilogues: %s, %s\n' "${ratios[@]}"
 }
 
 # --- sanitizers ---------------------------------------------------------------------------------
@@ -571,7 +570,7 @@ sanitize() { # TOOL
     fi
     [ "$code" = 124 ] || return "$code"
     ! grep -q '^========= .*\(Invalid\|hazard\|Error\)' "$own/log" || return 1
-    echo "nothing found in $((most - 10)) s, but it was not done"
+    echo "no fault found in $((most - 10)) s, but the check did not end"
     return 77
 }
 
@@ -622,9 +621,9 @@ fi
 echo
 printf '%s\n' "${rows[@]}"
 if [ ${#left[@]} -gt 0 ]; then
-    printf 'No time was left for:\n'
+    printf 'No time was left for these sections:\n'
     printf '    %s\n' "${left[@]}"
-    echo "Call again to go on."
+    echo "Run the script again to continue."
 fi
 echo "$SECONDS s; kept in $kept, the figures in $kept/result.json"
 exit $failed

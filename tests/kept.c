@@ -62,7 +62,7 @@ static const char *find(const char *answer)
 void kept_check(const char *answer)
 {
     const char *expected = find(answer);
-    ck_assert_msg(expected != NULL, "%s does not have %s", path, answer);
+    ck_assert_msg(expected != NULL, "%s has no answer to %s", path, answer);
     for (const char *got = answer; *got;) {
         const char *got_line = got, *line = expected;
         ck_assert_msg(line_is_equal(&got, &expected), "%.*s\nexpected %.*s\nfound    %.*s",

@@ -51,7 +51,7 @@ static const struct {
 } cases[] = {
     { "nobody else wanted the cores", { { 3, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
     { "a helper on each core had half", { { 2, 1.5, 10 }, { 1, 0.5, 10 } }, 0.5 },
-    { "both threads wanted one", { { 1.6, 1.4, 10 }, { 1.4, 9.6, 10 } }, 1 / (1 + 10.0) },
+    { "both threads shared one core", { { 1.6, 1.4, 10 }, { 1.4, 9.6, 10 } }, 1 / (1 + 10.0) },
     { "it waited for peers: 10,000 times it woke in 20 us",
       { { 1.2, 0.7, 10010 }, { 1, 0.5, 10 } },
       1 },

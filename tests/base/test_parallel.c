@@ -97,7 +97,7 @@ static void invert(void *context, size_t index, int worker)
     ((double *)context)[index] = 1.0 / (double)(index + 1);
 }
 
-/* The bits of a sum depend on its order; reducing by index fixes it. */
+/* The rounding of a sum depends on its order. Adding up the results by index fixes this order. */
 static double sum_of_inverses(int jobs)
 {
     static double parts[MAX_N];

@@ -41,8 +41,8 @@ START_TEST(neighbouring_seeds_and_streams_share_no_number)
 }
 END_TEST
 
-/* Chi-square of n equally likely cells has mean n - 1 and variance 2 (n - 1). Six standard
- * deviations are allowed. */
+/* Chi-square of n equally likely cells has mean n - 1 and variance 2 (n - 1). The test allows six
+ * standard deviations. */
 START_TEST(numbers_below_n_are_uniform)
 {
     enum { DRAWS = 100000 };

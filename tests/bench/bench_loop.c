@@ -269,7 +269,7 @@ int main(int argc, char **argv)
     char folder[] = "/tmp/bench_loop.XXXXXX", cluster[600];
     struct outcome all[NUM_PLANS];
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !mkdtemp(folder)) {
-        printf("left out: it takes two cores\n");
+        printf("not run: this needs two cores\n");
         return 0;
     }
     snprintf(cluster, sizeof cluster, "%s", argc > 1 ? argv[1] : folder);
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
         count++;
     }
     if (show_all(all, count) > 0) {
-        printf("not refined: it takes a run that nothing disturbs\n");
+        printf("not refined: this needs a run without other programs on its cores\n");
         return 0;
     }
     return refine(cluster, folder) && show_refined(all, count, folder) ? 0 : 1;

@@ -156,7 +156,7 @@ static bool run_point(const struct system *system, const struct model *model, in
                                    .expansion = { .table = &table, .limit_s = HUGE_VAL } };
     struct timed dynamic = best_of(by_dynamic, &point);
     struct timed program = best_of(by_program, &point);
-    printf("pp%-3d %3.0f GB %3d of %d layers again  table %6.1f ms", plan.pp,
+    printf("pp%-3d %3.0f GB %3d of %d layers recomputed  table %6.1f ms", plan.pp,
            points[i].memory_bytes / 1e9, program.recomputed, model->layers, 1e3 * table_s);
     show("dp", dynamic);
     show("milp", program);

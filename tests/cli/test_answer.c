@@ -1,5 +1,5 @@
-/* The text output of a search: printed parts sum to the total, rows group plans of one kind, and a
- * line names the error of a cost at which another plan would be the best. */
+/* The text output of a search: printed parts sum to the total, rows group similar plans, and a line
+ * states how large the error of a cost must be for another plan to be the best. */
 #include "tests/testing.h"
 
 #include "cli/print/apportion.h"

@@ -108,7 +108,7 @@ same() {
     grep -v '^searched' out >first
     # shellcheck disable=SC2086
     run 0 $second
-    grep -v '^searched' out | diff first - >changed || fail "prints otherwise: $(head -3 changed)"
+    grep -v '^searched' out | diff first - >changed || fail "prints something else: $(head -3 changed)"
 }
 llama="--model llama2-7b --jobs 1 --top 1"
 same "$llama --gpus 8 --seq 8k --tokens 100B --price 2" \
@@ -255,7 +255,7 @@ run 3 simulate --gpus 8 --model tiny --layout 'dtype=fp8-mx'
 run 0 "${tiny[@]}" --quiet --top 1
 hides 'assumed|what if|next'
 LC_ALL=C run 0 "${tiny[@]}"
-! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
+! LC_ALL=C grep -q '[^ -~]' out || fail "the output in the C locale has non-ASCII letters"
 
 # The last lines of an answer are about the whole run. They are omitted if the number of tokens is not
 # known.
@@ -267,9 +267,9 @@ shows '^  goodput     9[0-9.]+ % of the time . checkpoints'
 run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1'
 shows '^ +each host writes checkpoints at 2 GB/s, an assumption, as dgx-h100 states no rate$'
 run 0 simulate --gpus 40 --model bloom --cluster jean-zay-a100-80g --layout 'tp4 pp10 mb1'
-! grep 'go to storage at' out || fail "the cluster says what storage takes"
+! grep 'go to storage at' out || fail "storage rates are called assumed, but the cluster states them"
 run 0 simulate --gpus 1 --model tiny --layout 'mb1'
-! grep 'whole run' out || fail "expected no run of unknown tokens"
+! grep 'whole run' out || fail "expected no line about the whole run, whose tokens are unknown"
 
 # Idle time of uneven stages is shown.
 run 0 simulate --gpus 4 --model gpt3-6.7b --layout 'pp4 mb1 stages=1,1,1,29'
@@ -294,12 +294,12 @@ keys version model cluster stack gpus method space_name best top space candidate
 shows '^  "model": "llama2-7b",$'
 shows '^  "elapsed_s": [0-9.e-]+,$'
 [ "$(grep -c '"elapsed_s"' out)" = 1 ] || fail "expected elapsed_s once"
-[ "$(grep -c '"plan": ' out)" = 1 ] || fail "expected a plan in best alone"
+[ "$(grep -c '"plan": ' out)" = 1 ] || fail "expected a plan only in best"
 num_top() { sed -n '/^  "top": /,/^  "space": /p' out | grep -c '"fits": '; }
 [ "$(num_top)" = 5 ] || fail "expected five plans in top"
 grep -v elapsed_s out >one
 run 0 "${search[@]}" --json --jobs 8
-grep -v elapsed_s out | cmp -s - one || fail "another answer with eight jobs"
+grep -v elapsed_s out | cmp -s - one || fail "the answer differs with eight jobs"
 run 0 "${search[@]}" --json --jobs 3 --top 2
 [ "$(num_top)" = 2 ] || fail "expected two plans in top"
 run 0 search "${search[@]}" --gbs 1.05Mtok --json --quiet
@@ -308,8 +308,8 @@ run 0 --gpus 8 --model 175b --max-memory "80 GiB" --gbs 3.2Mtok --fix tp8 --obje
     --gpu h200 --price "0 $/h" --model llama2-7b
 shows '"cluster": "dgx-h200"'
 
-# days of steps = goodput x days of the run, dollars = price x GPUs x hours, candidates = evaluated +
-# bounded + infeasible, parts = the step.
+# The answer must satisfy: the parts of the time sum to the step; dollars = price x GPUs x hours; days of
+# steps = goodput x days of the run; candidates = evaluated + bounded + infeasible.
 awk -F '[:,] *' '
     function once(name) { if ($1 ~ "\"" name "\"" && !(name in value)) value[name] = $2 }
     { n = split("step_s days_to_train dollars days goodput candidates evaluated bounded infeasible", names, " ")
@@ -352,7 +352,7 @@ run 0 --gpus 16 --model gpt3-2.7b --fix dp4 --pareto --json --jobs 1
 keys pareto pareto_size counts gpus margin_bytes space elapsed_s assumptions "${prediction_keys[@]:0:27}"
 grep -v elapsed_s out >one
 run 0 --gpus 16 --model gpt3-2.7b --fix dp4 --pareto --json --jobs 3
-grep -v elapsed_s out | cmp -s - one || fail "another front with three jobs"
+grep -v elapsed_s out | cmp -s - one || fail "the front differs with three jobs"
 num_on_front() { grep -c '^      "gpus": ' out; }
 shown=$(num_on_front)
 run 0 --gpus 16 --model gpt3-2.7b --fix dp4 --pareto --json --verbose
@@ -407,10 +407,10 @@ shows '#1 +best in +[0-9]+ % of draws, within 1 % of it in'
 shows 'would make another the best'
 run 0 "${robust[@]}" --json --jobs 1
 keys robustness spread draws seed rivals choice most_often safest classes close_share flip_factor
-[ "$(num_top)" = 5 ] || fail "expected five plans in top, whatever the rivals"
+[ "$(num_top)" = 5 ] || fail "expected five plans in top, whatever the number of rivals"
 grep -v elapsed_s out >one
 run 0 "${robust[@]}" --json --jobs 3
-grep -v elapsed_s out | cmp -s - one || fail "other draws with three jobs"
+grep -v elapsed_s out | cmp -s - one || fail "the draws differ with three jobs"
 run 0 "${robust[@]}" --json --seed 2
 grep -v elapsed_s out | cmp -s - one && fail "the same draws with another seed"
 run 0 "${robust[@]}" --robust 0 --json
@@ -420,7 +420,7 @@ run 2 "${robust[@]}" --objective memory
 run 2 "${robust[@]}" --pareto
 run 3 --gpus 1 --model 175b --certificate none.json
 grep -q '"answer": null' none.json || fail "the certificate names an answer where nothing fits"
-grep -q '"floor_bytes": ' none.json || fail "no floor of memory rules a family out"
+grep -q '"floor_bytes": ' none.json || fail "no lower bound of memory rules out a family"
 run 0 "${robust[@]}" --robust region
 shows '#1 is proved the best to 0.1 % in at least '
 shows 'gemm_half_k .* to .* best in .* of its quarters'
@@ -429,7 +429,7 @@ keys region probability deviations within best_share beaten_share undecided_shar
     best_by_quarter beaten_by_quarter standard_error
 grep -v elapsed_s out >one
 run 0 "${robust[@]}" --robust region --json --jobs 3
-grep -v elapsed_s out | cmp -s - one || fail "another region with three jobs"
+grep -v elapsed_s out | cmp -s - one || fail "the region differs with three jobs"
 run 2 "${robust[@]}" --robust region --objective cost
 run 2 "${robust[@]}" --robust region --pareto
 run 2 "${robust[@]}" --robust region --stack nemo
@@ -656,11 +656,11 @@ for key in traceEvents displayTimeUnit otherData event_step_s; do
 done
 grep -q '"name":"B1.0","cat":"compute"' trace.json || fail "the trace has no backward"
 LC_ALL=C run 0 simulate "${pp2[@]}" --gantt --trace trace.json
-cmp -s trace.json first.json || fail "another trace of the same step"
+cmp -s trace.json first.json || fail "the same step gives another trace"
 shows '^  events  '
 shows '^  stage 0   0[0-9a-jo=.]*$'
 shows '^  stage 1   \.[0-9a-jo=.]*$'
-! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
+! LC_ALL=C grep -q '[^ -~]' out || fail "the output in the C locale has non-ASCII letters"
 run 0 simulate "${pp2[@]}" --gantt --quiet
 shows '^  stage 1 '
 hides 'next'
@@ -675,7 +675,7 @@ shows '^  jitter .* in the median .* of 9 steps of seed 3$'
 run 0 simulate "${pp2[@]}" --draws 9 --seed 3 --json
 cp out first.json
 run 0 simulate "${pp2[@]}" --draws 9 --seed 3 --json
-cmp -s out first.json || fail "other draws of the same seed"
+cmp -s out first.json || fail "the same seed gives other draws"
 shows '"p90_s"'
 run 2 simulate "${pp2[@]}" --seed 3
 says '^simsearch: --seed: needs --draws'
@@ -698,7 +698,7 @@ if [ ! -w locked ]; then
     run 1 "${tiny[@]}" -o locked/plan.json
     silent
     [ "$(cat locked/plan.json)" = old ] || fail "the old file changed"
-    [ "$(find locked | wc -l)" = 2 ] || fail "something was left in the folder"
+    [ "$(find locked | wc -l)" = 2 ] || fail "a file was left in the folder"
 fi
 run 1 "${tiny[@]}" -o absent/plan.json
 silent
@@ -725,7 +725,7 @@ cmp -s out tiny.json || fail "-o - prints another plan"
 run 0 simulate tiny.json --json
 cp out first.json
 # shellcheck disable=SC2002 # a pipe is what is tested
-cat tiny.json | "$SIMSEARCH" simulate - --json | cmp -s - first.json || fail "- is another plan"
+cat tiny.json | "$SIMSEARCH" simulate - --json | cmp -s - first.json || fail "a plan read from - gives another result"
 sed -n '/"cluster": {/,/^  },/p' tiny.json | sed '1s/.*/{/; $s/.*/}/' >cluster.json
 run 0 simulate --cluster - --model tiny --gpus 2 --layout dp2 <cluster.json
 run 4 simulate - --gpus 1 <<<'{ "format": 1, "layout": "tpx dp1", "model": "tiny" }'
@@ -794,7 +794,7 @@ textbook=$here/../sim/textbook
     grep -h -oE '\<textbook_[a-z0-9_]*\(' "$textbook"/*.c
 } | sort | uniq -d >called
 grep -oh '\<textbook_[a-z0-9_]*(' "$textbook"/*.h | sort -u | comm -23 - called >uncalled
-[ ! -s uncalled ] || fail "$(head -1 uncalled)) is called by nobody"
+[ ! -s uncalled ] || fail "$(head -1 uncalled) is never called"
 
 run 0 explain "${tp8[@]}" --cluster dgx-a100-80g --partition
 shows 'qkv +column +all-gather'
@@ -854,7 +854,7 @@ shows '^  "days": (1\.0|0\.99999|1\.00000)'
 shows '"goodput": 0\.9'
 layout=$(grep -oE '"layout": "[^"]*"' out | sort -u)
 run 0 simulate design.json --json
-[ "$layout" = "$(grep -oE '"layout": "[^"]*"' out | sort -u)" ] || fail "another layout than $layout"
+[ "$layout" = "$(grep -oE '"layout": "[^"]*"' out | sort -u)" ] || fail "the layout is not $layout"
 run 0 design --gpus 8 --cost 500 --price 2.5 --tokens 5B --inference 10B
 shows 'times the 5\.00 B different tokens'
 shows 'of them to serve 10\.0 B tokens'
@@ -883,7 +883,7 @@ for kind in models texts gpus clusters profiles stacks axes schedules collective
     [ -s text ] || fail "lists no $kind"
     "$SIMSEARCH" list "$kind" --json >json || fail "cannot list $kind as JSON"
     [ "$(grep -oE '^    "(name|aliases|summary|source)": ' json | sort -u | wc -l)" = 4 ] ||
-        fail "$kind have not all keys"
+        fail "list $kind --json lacks keys"
 done
 run 0 list backends --json
 shows '"name": "host"'

@@ -7,7 +7,7 @@ set -u
 . "$(dirname "$0")/../program.sh"
 
 if ! command -v zsh >/dev/null && ! command -v fish >/dev/null; then
-    echo "zsh and fish are not here; their packages are zsh and fish"
+    echo "zsh and fish are not installed (packages zsh and fish)"
     exit 77
 fi
 mkdir "$work/bin" "$work/home"
@@ -62,7 +62,7 @@ fish_offers() {
     } >"$work/try.fish"
     timeout 20 fish --no-config "$work/try.fish" >"$work/out" 2>"$work/err" || fail "fish ends with $?"
     [ ! -s "$work/out" ] || fail "fish does not complete: $(head -n 1 "$work/out")"
-    [ ! -s "$work/err" ] || fail "fish says something"
+    [ ! -s "$work/err" ] || fail "fish prints an error"
 }
 
 last=("completion")

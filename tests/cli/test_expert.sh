@@ -21,8 +21,7 @@ best() {
 # --- Llama 3 405B on its cluster's number of GPUs -----------------------------------------------
 
 # Layouts: section 3.3.2 and table 4 of arXiv 2407.21783, and NVIDIA's recipe of 2025, which the
-# measured
-# runs of source dgxc_h100 use.
+# measured runs of source dgxc_h100 use.
 paper="tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 llama=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
 layouts=("$paper" "tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
@@ -71,7 +70,7 @@ run 0 "${titan[@]}"
 shows 'recompute=op-selective"'
 grep '"layout"' "$work/out" >"$work/bnb"
 run 0 "${titan[@]}" --method exhaustive
-grep '"layout"' "$work/out" | diff - "$work/bnb" >/dev/null || fail "exhaustive has other plans than bnb"
+grep '"layout"' "$work/out" | diff - "$work/bnb" >/dev/null || fail "exhaustive finds other plans than bnb"
 
 # --- numbers of layers that are not a multiple of the stages ------------------------------------
 

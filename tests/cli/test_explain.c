@@ -188,9 +188,9 @@ static const struct {
     { GPT3_ALONE("mb1 optimizer=momentum grad=bf16"), "state per parameter", 12 },
     { GPT3_ALONE("mb1 dtype=bf16-pure optimizer=momentum"), "state per parameter", 6 },
     { GPT3_ALONE("mb1 dtype=fp32"), "state per parameter", 16 },
-    /* A parameter server exchanges gradients of S bytes over links of B bytes/s. S is 4 bytes
-     * for each of 1413812224 / 8 parameters, and B is 25 Gb/s / 8. One server takes 2 x 7 x S/B,
-     * two servers take half of that. */
+    /* A parameter server exchanges gradients of S bytes over links of B bytes/s. Here S is 4 bytes
+     * for each of 1413812224 / 8 parameters, and B is 25 Gb/s / 8 ranks. One server takes 2 x 7 x
+     * S/B, two servers take half of that. */
     { P3("tp8 dp8 mb1 exchange=ps:1"), "data ranks, as here", 14 * 706906112.0 / 390.625e6 },
     { P3("tp8 dp8 mb1 exchange=ps:2"), "data ranks, as here", 7 * 706906112.0 / 390.625e6 },
     /* The same gradients by other exchanges. A ring takes 14 x (20 us + S/(8 B)). Local SGD uses
@@ -220,23 +220,24 @@ static const struct {
     { PIPE("pp8 mb1 vpp5"), "bubble relative to compute", 7.0 / 80 },
     { PIPE("pp8 mb1 schedule=zb-h1"), "bubble relative to compute", 7.0 / 48 },
     { PIPE("pp8 mb1 schedule=zb-h2"), "bubble relative to compute", 0 },
-    /* Activations take 34 bytes for each of the 2048 x 5120 values of a layer. A stage of 5
-     * layers holds 5 layers in the naive schedule, 16 x 5 in GPipe and 8 x 5 in 1F1B;
-     * interleaved it holds 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x
-     * 2048/5120 bytes per value. */
+    /* A layer keeps 34 bytes for each of the 2048 x 5120 elements of the hidden state. A stage of 5
+     * layers holds 5 layers in the naive schedule, 16 x 5 in GPipe and 8 x 5 in 1F1B; interleaved
+     * it holds 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x 2048/5120
+     * bytes per value. */
     { PIPE("pp8 mb1 schedule=naive"), "activations kept", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 schedule=gpipe"), "activations kept", 80 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1"), "activations kept", 40 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 vpp5"), "activations kept", 47 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 attn=unfused"), "activations kept", 40 * (34 + 80) * 2048.0 * 5120 },
     { PIPE("pp8 mb1 attn=unfused recompute=selective"), "activations kept", 40 * 34 * 2048.0 * 5120 },
-    /* Recompute keeps 2 bytes per value of the input of each layer, of every fifth layer, or of
-     * two layers in five; in the last case the other three layers keep 34 bytes per value. */
+    /* Recompute keeps 2 bytes per element of the input of each layer, of every fifth layer, or of
+     * two layers in five; in the last case the other three layers keep 34 bytes per element. */
     { PIPE("pp8 mb1 recompute=full"), "activations kept", 40 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "activations kept", 8 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=block:2"), "activations kept", (16 * 2 + 24 * 34) * 2048.0 * 5120 },
     /* With one checkpoint for 5 layers, 5 layers are held while they are recomputed, besides 5/5
-     * inputs. The work is 8 T P for full recompute and (6 + 2 x 2/5) T P for two layers in five. */
+     * inputs. A step takes 8 FLOPs per token and parameter with full recompute, and 6 + 2 x 2/5 if
+     * two layers in five are recomputed. */
     { PIPE("pp8 mb1 recompute=full:5"), "recomputed activations", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "layers held in memory by recompute", 6 },
     { PIPE("pp8 mb1"), "layers held in memory by recompute", 4.47213595499958 }, /* 2 sqrt(5 layers) */
@@ -299,8 +300,8 @@ static void check_gap(const struct lecture_row *row, const struct plan *plan)
     const char *gap = text_get(&row->gap);
     size_t length = strlen(gap);
     bool apart = isfinite(row->detailed) && lecture_has_gap(row);
-    ck_assert_msg(!apart || length > 0, "%s: no word for %g beside %g", row->name, row->textbook,
-                  row->detailed);
+    ck_assert_msg(!apart || length > 0, "%s: the difference between %g and %g is not explained",
+                  row->name, row->textbook, row->detailed);
     ck_assert_msg(length == 0 || gap[length - 1] == '.', "%s: %s", row->name, gap);
     ck_assert_msg(length == 0 || (gap[0] >= 'A' && gap[0] <= 'Z') || gap[0] == 'r', "%s: %s",
                   row->name, gap);
@@ -346,9 +347,9 @@ START_TEST(mfu_counts_the_causal_half_and_the_head)
 }
 END_TEST
 
-/* 8 x 300e9 x 175e9 / (1024 x 312e12 x 34 x 86400) = 44.75 %, and 6/8 of that. With 0.45 instead of
- * 34 days the same formula gives 33.81 days. The published 34 days correspond to 140/312 = 44.87 %.
- * V100s are rated in fp16. */
+/* 8 FLOPs per token and parameter use 8 x 300e9 x 175e9 / (1024 x 312e12 x 34 x 86400) = 44.75 % of
+ * the peak, and 6 FLOPs use 6/8 of that. With 45 % instead of 34 days, the same formula gives 33.81
+ * days. The published 34 days correspond to 140/312 = 44.87 %. V100s are rated in fp16. */
 START_TEST(utilization_and_days_follow_from_8tp_and_6tp)
 {
     static const struct {

@@ -57,21 +57,21 @@ for target in megatron bridge torchtitan deepspeed; do
         done
         bash -n "$target-$launch/$script" || fail "$target: bash cannot read $script"
         ! command -v shellcheck >/dev/null || shellcheck "$target-$launch/$script" ||
-            fail "$target: shellcheck"
+            fail "$target: shellcheck finds faults in $script"
         PATH=$work/bin:$PATH SLURM_JOB_NODELIST=node0 bash "$target-$launch/$script" --mine "a b" >argv ||
             fail "$target: $script does not run"
         # Other parsers, if installed, can read the files too.
         for file in "$target-$launch"/*; do
-            parses "$file" || fail "$target: $file is not read"
+            parses "$file" || fail "$target: $file cannot be parsed"
         done
         # The program receives its arguments unsplit and in order, followed by the user's arguments.
         grep -A 100000 '\.py$' argv | tail -n +2 | head -n -2 | cmp -s - "$target-$launch/args.txt" ||
             fail "$target: the program gets other arguments than args.txt"
         [ "$(tail -n 1 argv)" = "a b" ] || fail "$target: the user's arguments are lost"
         run 0 import "$target-$launch/args.txt" --from "$target" --model llama3-8b --json
-        grep -q '"gpus": 16' out || fail "$target: import finds other GPUs"
+        grep -q '"gpus": 16' out || fail "$target: import finds another number of GPUs"
         layout=$(sed -n 's/^  "layout": "\(.*\)",$/\1/p' out)
-        grep -q "\"layout\": \"$layout\"" "$target.json" || fail "$target: $layout came back"
+        grep -q "\"layout\": \"$layout\"" "$target.json" || fail "$target: $layout is not imported again"
     done
 done
 
@@ -91,7 +91,7 @@ for overlap in shared ep; do
     grep -q "overlap=[a-z,0-9]*$overlap" out || fail "overlap=$overlap is not imported"
 done
 run 0 export plan.json --to megatron --json
-cmp -s out from-found || fail "search --json leads to another export than its plan file"
+cmp -s out from-found || fail "the document of search --json is exported differently from its plan file"
 run 3 search --gpus 1 --model 175b --json
 mv out nothing.json
 run 4 export nothing.json --to megatron
@@ -100,21 +100,21 @@ grep -q 'nothing.json' errors || fail "a document without a plan is not named"
 # The answer for an imported job states that a learned factor was applied.
 printf '{ "format": 1, "stacks": [ { "stack": "megatron-core", "time_ratio": 1.1, "ratio_error": 0.1, "shift": 0.1, "runs": 1, "profiles": [ "h100-80g-sxm" ] } ] }' >mine.json
 run 0 import megatron-slurm/args.txt --from megatron --learned mine.json --json
-grep -q 'mine.json' out || fail "import --learned says nothing of what was learned"
+grep -q 'mine.json' out || fail "import --learned does not state the learned factor"
 run 0 export plan.json --to megatron --learned mine.json --json
 
 # Rejections name the rule and the nearest plan.
-# modules for later tokens apart from the head
+# In this plan the modules for later tokens are in another chunk than the head.
 apart="pp4 ep8 mb1 zero1 stages=16,15,15,0 mtp=apart"
 run 0 export --gpus 64 --model glm-4.5-air --gbs 512 --layout "$apart" --to megatron -o apart
-grep -q "Et\*16|t\*15|t\*15m|L" apart/args.txt || fail "the layout of mtp=apart"
+grep -q "Et\*16|t\*15|t\*15m|L" apart/args.txt || fail "the exported layout of mtp=apart is wrong"
 run 0 import apart/args.txt --from megatron --gpus 64
 shows 'stages=16,15,15,0 mtp=apart'
 
 run 3 export --model 175b --gpus 1024 --layout "tp8 pp16 mb1 sp schedule=gpipe" --to megatron --json
 grep -q '"rule": "X1"' out || fail "X1 is not named"
-grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "no nearest plan"
-[ -s errors ] || fail "a refusal says nothing"
+grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "the nearest plan is not named"
+[ -s errors ] || fail "a refusal prints no message"
 run 3 export --model llama2-7b --gpus 8 --layout "tp2 mb1 zero1" --to torchtitan
 run 3 export --model deepseek-v3.2 --gpus 256 --batch 256 --layout "tp1 ep8 mb1 zero3" --to torchtitan
 grep -q "deepseek-v3.2 is not in torchtitan's registry" errors || fail "an indexer is not noticed"
@@ -122,22 +122,22 @@ grep -q "deepseek-v3.2 is not in torchtitan's registry" errors || fail "an index
 # least as much.
 share="pp2 mb1 recompute=block-share:0.3"
 run 3 export --model llama3-8b --gpus 8 --layout "$share" --to megatron --json
-grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=block:5"' out || fail "no nearest plan of a share"
+grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=block:5"' out || fail "no nearest plan for a share of layers"
 run 3 export --model llama3-8b --gpus 8 --layout "$share" --to torchtitan --json
-grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=full' out || fail "no nearest plan of a share"
+grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=full' out || fail "no nearest plan for a share of layers"
 # Megatron-LM's recompute_modules is one list for all ranks. The nearest plan recomputes on all stages
-# what any of them does.
+# the modules that any stage recomputes.
 mixed="pp4 mb1 recompute=selective:mlp+core_attn,layernorm,none*2"
 run 3 export --model llama3-8b --gpus 8 --layout "$mixed" --to megatron --json
-grep -q "recompute-modules is one list for all ranks" errors out || fail "stages with modules of their own"
+grep -q "recompute-modules is one list for all ranks" errors out || fail "stages with different modules were not refused"
 grep -q '"nearest": "tp1 pp4 dp2 mb1 recompute=selective:core_attn+mlp+layernorm"' out ||
-    fail "no nearest plan of stages with modules of their own"
+    fail "no nearest plan for stages with different modules"
 # FSDP keeps parameters whole for a step or gathers them in each pass. ZeRO-3 that gathers once a step
 # is called zero2 there.
 run 3 export --model llama3-8b --gpus 16 --layout "pp2 mb1 zero3" --to torchtitan --json
-grep -q '"nearest": "tp1 pp2 dp8 mb1 zero2' out || fail "no nearest plan of parameters kept for a step"
+grep -q '"nearest": "tp1 pp2 dp8 mb1 zero2' out || fail "no nearest plan for parameters kept for a step"
 run 2 export plan.json --to megatrom
-grep -q 'did you mean "megatron"' errors || fail "no nearest target"
+grep -q 'did you mean "megatron"' errors || fail "the nearest target is not named"
 run 2 export plan.json
 run 2 import plan.json
 run 4 import plan.json --from megatron --gpus 8

@@ -3,11 +3,14 @@
  * Each paragraph of that file is a question, "$ simulate --model ...", and its answer: the printed
  * text, or the JSON's non-zero numbers and its words, one line for each object. Members that repeat
  * the plan are left out, and so are times that a clock measured. Where a question writes to OUT,
- * the answer is the content of that file. Rows
- * "SOURCE-NUMBER,predicted_s,measured_s,predicted_bytes," are replaced by their sums of logarithms,
- * one line per source. Numbers must agree to 1e-9. When answers are meant to change, *
- * SIMSEARCH_GOLDEN=write make T=golden test * writes all of them again: read the difference, and
- * commit it with the reason. To add a question, write a new line "$ ..." and run that command. */
+ * the answer is the content of that file. Rows "SOURCE-NUMBER,predicted_s,measured_s,
+ * predicted_bytes," are replaced by their sums of logarithms, one line per source. Numbers must
+ * agree to 1e-9. When answers are meant to change,
+ *
+ * SIMSEARCH_GOLDEN=write make T=golden test
+ *
+ * writes all answers again: read the difference, and commit it with the reason. To add a question,
+ * write a new line "$ ..." in that file and run the same command. */
 #include "tests/testing.h"
 
 #include "base/file.h"
@@ -287,8 +290,8 @@ static void check_answer(const struct paragraph *p, const char *got)
         got++;
         expected++;
     }
-    ck_assert_msg(!*got && expected == end, "%.*s: more or fewer lines", p->question_length,
-                  p->question);
+    ck_assert_msg(!*got && expected == end, "%.*s: the answer has more or fewer lines",
+                  p->question_length, p->question);
 }
 
 /* Replaces the paragraph's answer in the file. */

@@ -43,14 +43,15 @@ static bool read_row(const char *line, struct row *row)
             cells[count++] = at + 1;
     if (line[0] != '|' || is_heading(line))
         return false;
-    ck_assert_msg(count == CELLS + 1, "a row with other than %d cells: %s", CELLS, line);
-    ck_assert_msg(memchr(cells[2], '`', (size_t)(cells[3] - cells[2])), "no words: %s", line);
+    ck_assert_msg(count == CELLS + 1, "expected a row of %d cells: %s", CELLS, line);
+    ck_assert_msg(memchr(cells[2], '`', (size_t)(cells[3] - cells[2])),
+                  "the row has no words to search for: %s", line);
     char command[MOST_TEXT];
     copy_code(cells[1], (size_t)(cells[2] - cells[1]), command);
     if (*command)
         snprintf(row->command, sizeof row->command, "%s", command);
     copy_code(cells[2], (size_t)(cells[3] - cells[2]), row->printed);
-    ck_assert_msg(*row->printed, "no words: %s", line);
+    ck_assert_msg(*row->printed, "the row has no words to search for: %s", line);
     return true;
 }
 

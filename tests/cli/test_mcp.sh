@@ -32,7 +32,7 @@ EOF
 head -c 100000 /dev/zero | tr '\0' '[' >>messages
 printf '\n\xff\xfe\n{"jsonrpc":"2.0","id":16,"method":"ping"}' >>messages
 "$SIMSEARCH" mcp <messages >"$work/out" 2>"$work/err" || fail "exit $?"
-[ -s "$work/err" ] && fail "words on stderr: $(cat "$work/err")"
+[ -s "$work/err" ] && fail "unexpected output on stderr: $(cat "$work/err")"
 
 python3 - "$work/out" <<'PY' || fail "answers are not as expected"
 import json, sys

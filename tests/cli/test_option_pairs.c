@@ -68,7 +68,8 @@ static void add(struct settings *settings, const struct option_row *row, const c
 static void add_list(struct settings *settings, const struct option_row *row,
                      const char *const *values)
 {
-    ck_assert_msg(values && *values, "%s: the test knows no %s", row->name, row->argument);
+    ck_assert_msg(values && *values, "%s: this test has no values for %s", row->name,
+                  row->argument);
     for (; *values; values++)
         add(settings, row, *values);
 }
@@ -116,7 +117,7 @@ static void add_values(struct settings *settings, const struct option_row *row)
         break;
     case FIELD_TEXT:
     case FIELD_SET:
-        ck_abort_msg("%s: options are of no such kind", row->name);
+        ck_abort_msg("%s: unknown kind of option", row->name);
     }
 }
 

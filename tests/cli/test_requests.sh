@@ -47,7 +47,7 @@ done <"$answers" >"$fresh"
 if [ "${SIMSEARCH_GOLDEN-}" = write ]; then
     cp "$fresh" "$answers"
 elif ! diff "$answers" "$fresh" >"$work/err"; then
-    fail "answers are not what they were"
+    fail "answers have changed"
 fi
 grep -n 'LIKELY OUT OF MEMORY' "$fresh" && fail "a plan is likely to run out of memory"
 [ "$(grep -c ' = ' "$fresh")" -ge 60 ] || fail "expected sixty requests"

@@ -109,7 +109,7 @@ missed = {key: fix for key, fix in wanted.items() if found.get(key) != fix}
 assert not missed, (missed, found)
 assert any(row["rule"] == "P19" for row in rows), rows
 PY
-[ "$mistakes" -ge 47 ] || fail "$mistakes mistakes"
+[ "$mistakes" -ge 47 ] || fail "only $mistakes mistakes were tested"
 
 # A correct command breaks no rule. The proposed changes read back as plans that break none either.
 run 0 tune base/args.txt --gpus 16 --json
@@ -119,7 +119,7 @@ for key in plan broken prediction measured_s explained changes flags step_s gain
 done
 shows '"measured_s": null'
 shows '"propose": \[\]'
-python3 - "$work/out" <<'PY' || fail "the best change has no chance"
+python3 - "$work/out" <<'PY' || fail "the best change has no probability"
 import json, sys
 answer = json.load(open(sys.argv[1]))
 assert answer["best"]["p_best"] > 1 / (len(answer["changes"]) + 2), answer["best"]
@@ -142,7 +142,7 @@ for flag in change["flags"]:
 open("promised", "w").write('"layout": "%s"' % change["layout"])
 PY
 run 0 import pasted.txt --from megatron --gpus 16 --json
-grep -qF "$(cat promised)" "$work/out" || fail "the pasted change is another plan"
+grep -qF "$(cat promised)" "$work/out" || fail "the pasted change gives another plan"
 shows '"broken": \[\]'
 
 # Runs on fewer GPUs are proposed. With their measured times the choice becomes more certain.
@@ -153,7 +153,7 @@ for key in propose plan layout gpus batch command gain_bits p_best best; do
 done
 chance() { awk '/^  "best"/ { mine = 1 } mine && /"p_best"/ { sub(/.*: /, ""); print int(100 * $0) }' "$work/out"; }
 before=$(chance)
-python3 - "$work/out" <<'PY' || fail "runs.json is not what was proposed"
+python3 - "$work/out" <<'PY' || fail "runs.json differs from the proposed runs"
 import json, sys
 asked = json.load(open(sys.argv[1]))["propose"]
 mine = json.load(open("runs.json"))
@@ -164,10 +164,10 @@ assert asked and asked[0]["gpus"] < 16
 json.dump(mine, open("done.json", "w"))
 PY
 run 0 tune unsure/args.txt done.json --gpus 16 --json
-[ "$(chance)" -gt "$before" ] || fail "runs teach nothing: $before %, then $(chance) %"
+[ "$(chance)" -gt "$before" ] || fail "the runs did not raise P(best): $before %, then $(chance) %"
 run 0 tune unsure/args.txt done.json --gpus 16 --propose -o more.json
 shows 'best +change [1-9], P\(fastest, or within 2 % of it\)'
-[ "$(grep -c '"layout"' more.json)" -ge "$(grep -c '"layout"' done.json)" ] || fail "more.json forgets runs"
+[ "$(grep -c '"layout"' more.json)" -ge "$(grep -c '"layout"' done.json)" ] || fail "more.json lacks earlier runs"
 run 2 tune base/args.txt --gpus 16 -o runs.json
 says 'needs --propose'
 results() {
@@ -214,7 +214,7 @@ says 'did you mean "megatron"'
 for value in 0 -1 99999999999 x; do
     sed "/^--tensor-model-parallel-size/{n;s/.*/$value/}" base/args.txt >hostile.txt
     "$SIMSEARCH" tune hostile.txt --gpus 16 --json >"$work/out" 2>"$work/err"
-    [ $? -le 4 ] || fail "tp $value: a signal"
+    [ $? -le 4 ] || fail "tp $value: ended by a signal"
 done
 # Unknown flags are listed.
 printf '%s\n' --no-such-flag 3 >>base/args.txt

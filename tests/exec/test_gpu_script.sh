@@ -70,7 +70,7 @@ rm "$work/bin/python3"
 # Sections without remaining time are listed, and are not recorded as done.
 MINUTES=0 gpu_script 0
 shows '^ +racecheck$'
-shows '^Call again to go on'
+shows '^Run the script again to continue'
 
 # A missing file fails its section; the other sections still run.
 MODEL=$work/none.json gpu_script 1 '^(two ranks, staged|calibrate --refine)$'

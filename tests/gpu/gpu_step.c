@@ -1,6 +1,6 @@
-/* Whole steps on a GPU against PyTorch's results in the tree and against the host's: losses,
- * gradient norms, gradients, weights after a few updates. tests/gpu.sh runs it where there is a
- * GPU. */
+/* Compares whole training steps on a GPU with PyTorch's results in the tree and with the host's:
+ * losses, gradient norms, gradients, and weights after a few updates. tests/gpu.sh runs this
+ * program on a machine with a GPU. */
 #include "sim/cost/hardware.h"
 #include "tests/exec/on_gpu.h"
 #include "tests/exec/parity.h"
@@ -140,7 +140,7 @@ START_TEST(graphs_change_no_bit)
     replayed.has_graphs = true;
     parity_run(&model, layouts[_i / NUM_KEPT], &run, &one);
     parity_run(&model, layouts[_i / NUM_KEPT], &replayed, &other);
-    ck_assert_msg(parity_is_equal(&one, &other, run.steps), "%s: other bits with graphs",
+    ck_assert_msg(parity_is_equal(&one, &other, run.steps), "%s: results differ with graphs",
                   layouts[_i / NUM_KEPT]);
     parity_release(&one);
     parity_release(&other);

@@ -221,7 +221,8 @@ START_TEST(the_fullest_rank_computes_sends_and_keeps_more)
 END_TEST
 
 /* With 4,096 tokens per rank, each of 256 experts on 8 ranks gets 128 rows per rank, a multiple of
- * 16 and 32, so there is no padding. Varying numbers of rows are padded by (a - 1) / 2 on average, for a multiple a. */
+ * 16 and 32, so there is no padding. Varying numbers of rows are padded by (a - 1) / 2 on average,
+ * for a multiple a. */
 START_TEST(quantised_rows_are_padded)
 {
     static const struct {

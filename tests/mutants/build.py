@@ -111,7 +111,7 @@ class Build:
             return self.plain[file]
 
     def lines(self):
-        """(address, file, line) of each piece of code in the library with coverage, by address."""
+        """(address, file, line) of each piece of code in the library with coverage, sorted by address."""
         units = (name[len('build/release/'):-2] + '.c' for name in self.objects)
         rows, file, previous = [], '', ''
         for line in told('objdump', '--dwarf=decodedline', os.path.join(self.covered, 'libmutant.so')).splitlines():

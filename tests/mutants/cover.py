@@ -153,10 +153,10 @@ class Tests:
         return {'passed': passed, 'seconds': seconds, 'maps': maps, 'times': dict(times)}
 
     def executing(self, file, line, with_before=False):
-        """For each program the functions that execute the line; `with_before`: or the line of code before it, as the
-        comparison of an `if` may be merged into code of an earlier line, so that only its branch remains at the `if`.
-        If `line` is None (data outside functions), those that execute at least half of the most blocks of the file
-        that one does. If the file has no coverage, all."""
+        """For each program, the functions that execute the line. If `with_before` is set, also those that execute
+        the line of code before it: the comparison of an `if` may be merged into code of an earlier line, so that only
+        its branch remains at the `if`. If `line` is None (data outside functions), the functions that execute at least
+        half as many blocks of the file as the function with the most. If the file has no coverage, all functions."""
         of_line = self.blocks_of.get(file)
         if not of_line:
             blocks = ()

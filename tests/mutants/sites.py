@@ -159,7 +159,7 @@ class Sites:
             self.add(i, last + 1, '(%s)' % self.text_of(middle + 2, last), 'term dropped')
 
     def ends_condition(self, i):
-        """Of `if (...)`, `for (...)`, `while (...)`: not a cast."""
+        """Whether this parenthesis ends the condition of an `if`, `for` or `while` (and not a cast)."""
         first = term_end(self.tokens, i - 1, -1, -1)
         return first is not None and first > 1 and self.tokens[first - 2].text in ('if', 'for', 'while')
 
