@@ -362,7 +362,8 @@ START_TEST(a_checkpoint_is_of_the_layout_with_its_text_and_checksum)
     header.layout_sum--;
     header.layout[2]++;
     ck_assert(!checkpoint_is_of_layout(&rank, &header));
-    ck_assert(!checkpoint_exchange_fits(&rank, &header, &err)); /* its error memory is per rank */
+    ck_assert(!checkpoint_exchange_fits(
+        &rank, &header, &err)); /* its error-feedback buffers belong to one rank each */
     header.layout[2]--;
     for (int replicas = 0; replicas < 3; replicas++) {
         header.replicas = replicas;

@@ -32,7 +32,7 @@ for tables in "" "const unsigned long long simsearch_tables = 1;"; do
     refused mpi
 done
 ours="const unsigned long long simsearch_tables = $digest;"
-for tables in "const unsigned long long simsearch_tables = 1;" "$ours"; do # without the backend
+for tables in "const unsigned long long simsearch_tables = 1;" "$ours"; do # these plugins have no backend function
     make_plugin mpi "$tables"
     run 6 run "${plan[@]}" --comm mpi
     refused mpi
@@ -56,7 +56,7 @@ rm "$work/simsearch-cuda.so"
 run 6 run "${plan[@]}" --backend cuda
 says "^simsearch: cuda: simsearch-cuda.so is not installed; .make. builds it where its library is found"
 
-# Without the variable. A refusal names the file that was found.
+# Without the variable SIMSEARCH_PLUGINS. The error names the file that was found.
 unset SIMSEARCH_PLUGINS
 mkdir -p "$work/bin" "$work/lib/simsearch"
 cp "$SIMSEARCH" "$work/bin/"

@@ -1,4 +1,4 @@
-/* What a session reports, compared with the steps of its ranks. Ranks are threads. */
+/* Compares what a session reports with the steps of its ranks. Ranks are threads. */
 #include "exec/run/session.h"
 
 #include "sim/plan/lowering.h"
@@ -68,7 +68,7 @@ static void run_ranks(struct sessions *run, const struct session_options *option
     local_world_free(world);
 }
 
-/* Trains with the setup of parity_run. Members that differ from it are in `asked` and `options`. */
+/* Trains with the setup of parity_run, except for members that `asked` and `options` set. */
 static void train(const char *layout, const struct parity_run *asked,
                   struct session_options options, struct sessions *run)
 {
@@ -282,8 +282,9 @@ END_TEST
 
 /* --- traces ------------------------------------------------------------------------------- */
 
-/* Per microbatch a block runs 4 products and 1 attention forward, 8 and 1 backward; the head runs 1
- * and 2 products, the embedding 1 op each way. Data ranks share the microbatches of the batch. */
+/* Per microbatch a block runs 4 products and 1 attention in the forward, and 8 products and 1
+ * attention in the backward. The head runs 1 product in the forward and 2 in the backward, and
+ * the embedding 1 op in each. Data ranks share the microbatches of the batch. */
 START_TEST(a_trace_counts_the_ops_of_one_step_on_all_ranks)
 {
     struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);

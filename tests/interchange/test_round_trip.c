@@ -96,7 +96,7 @@ static void go_round(const struct target *target, const struct job *job, bool kn
     const char *layout = layout_of(&job->plan);
     ck_assert_msg(ok, "%s %s %s: %s: %s", target->name, words, layout, err.where, err.msg);
     ck_assert_int_eq(back->job.num_gpus, job->num_gpus);
-    ck_assert_msg(strcmp(layout_of(&back->job.plan), layout) == 0, "%s %s: %s came back as %s",
+    ck_assert_msg(strcmp(layout_of(&back->job.plan), layout) == 0, "%s %s: %s was imported as %s",
                   target->name, words, layout, layout_of(&back->job.plan));
     ck_assert_double_eq(back->job.model.batch, job->model.batch);
     ck_assert_msg(!knows_model ||

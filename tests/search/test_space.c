@@ -162,7 +162,7 @@ static const char *const values[][8] = {
     { "recompute=none", "recompute=selective", "recompute=full" },
 };
 
-/* Number of plans with the word fixed, with those that break a rule. */
+/* Number of plans with the word fixed, including plans that break a rule. */
 static double count_fixed(const char *word)
 {
     memset(seen, 0, sizeof *seen);

@@ -21,10 +21,10 @@
 static const double limit_s = 1e6, start_s = 5e6;
 enum { MOST_STEPS = 4 };
 static struct {
-    int readings;          /* so far */
-    int steps;             /* number of jumps of the clock ... */
-    int at[MOST_STEPS];    /* ... at these readings ... */
-    double by[MOST_STEPS]; /* ... by so many s */
+    int readings;          /* number of readings so far */
+    int steps;             /* number of jumps of the clock */
+    int at[MOST_STEPS];    /* the readings at which it jumps */
+    double by[MOST_STEPS]; /* the seconds of each jump */
 } hands;
 
 double clock_now_s(void)
@@ -45,8 +45,8 @@ double clock_thread_s(void)
 
 struct reply {
     bool timed_out, was_interrupted, is_proved;
-    double worth; /* of the answer: the larger the better */
-    double bound; /* no answer is worth more */
+    double worth; /* value of the answer; larger is better */
+    double bound; /* upper bound of the value of any answer */
 };
 
 static struct instance instance;
@@ -163,7 +163,7 @@ static const struct question {
                   { ask_pareto }, { ask_design },     { ask_accuracy } };
 enum { NUM_SEARCHES = 4 }; /* the first questions are single searches */
 
-/* Asks with the clock at its own pace, so that no limit passes. */
+/* Asks with a clock that does not jump, so that no limit passes. */
 static struct reply ask_at_leisure(const struct question *question, int *readings)
 {
     hands.readings = hands.steps = 0;
@@ -172,7 +172,8 @@ static struct reply ask_at_leisure(const struct question *question, int *reading
     return reply;
 }
 
-/* Asks while the clock jumps `steps` times by this part of the limit, at equal distances. */
+/* Asks while the clock jumps `steps` times by this fraction of the limit, after equal numbers of
+ * readings. */
 static struct reply ask_hurried(const struct question *question, int readings, int steps,
                                 double part)
 {

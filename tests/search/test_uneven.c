@@ -123,7 +123,7 @@ START_TEST(the_best_plan_equals_that_of_enumerating_all_plans)
 }
 END_TEST
 
-/* The least times of `layers` consecutive layers on any stage. */
+/* The minimum times of `layers` consecutive layers on any stage. */
 struct least {
     double pass_s, longer_s, optimizer_s;
 };
@@ -142,10 +142,10 @@ static struct least least_of(struct evaluator *evaluator, const struct plan *pla
     return least;
 }
 
-/* The floor by the formulas of search/uneven/floor.c, from the times of all stages and places. T
- * is the pass of a stage with a p-th of the layers, A that of all layers, m the number of
- * microbatches and w = min(p, m - 1): A + (m - 1 - (w - 1) / 2) T, or A + (m - 1) times the longer
- * half if m <= p and that is less. */
+/* The lower bound of all divisions by the formulas of search/uneven/floor.c, from the times of
+ * all stages and places. T is the pass of a stage with a p-th of the layers, A the pass of all
+ * layers, m the number of microbatches, and w = min(p, m - 1). The bound is A + (m - 1 - (w - 1)
+ * / 2) T or, if m <= p and this is less, A + (m - 1) times the longer half. */
 static double work_floor_by_hand(struct evaluator *evaluator, const struct plan *plan,
                                  double *optimizer_s)
 {

@@ -441,8 +441,8 @@ static int compute_before(const struct instrs *list, int i)
     return NO_INSTR;
 }
 
-/* Lowered lists post every receive as early as is allowed: during the pass before the one that it
- * feeds, before the first of a pair, or as many passes earlier as schedule_lead() says. */
+/* A lowered list posts each receive as early as allowed: during the pass before the one that
+ * needs the message (of a pair, before the first), or schedule_lead() passes earlier. */
 START_TEST(a_receive_posted_one_compute_instruction_earlier_fails)
 {
     struct schedule *sound = specimen(_i);
