@@ -141,7 +141,8 @@ START_TEST(the_slowdown_is_the_mean_over_products_during_all_collectives)
 }
 END_TEST
 
-/* One rank runs no collectives, so their constants stay those of the shipped profile. */
+/* One rank runs no collectives, so the constants of collectives stay those of the shipped profile.
+ */
 START_TEST(values_that_one_rank_cannot_measure_stay_as_shipped)
 {
     struct host_measured alone = measured_on(1), two = measured_on(2);

@@ -42,8 +42,8 @@ START_TEST(distant_bounds_change_nothing)
 }
 END_TEST
 
-/* Further models add evidence; further runs of the same model on the same GPU add none, unless they
- * are tighter. */
+/* Further models add evidence; further runs of the same model on the same GPU add none, unless
+ * their bounds are tighter. */
 START_TEST(only_the_tightest_bound_of_a_model_on_a_gpu_counts)
 {
     struct held_peak peaks[] = { { "stack", "one", "a", 0.02 },

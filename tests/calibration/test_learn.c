@@ -146,7 +146,8 @@ START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
 }
 END_TEST
 
-/* What models with experts taught changes only their ratio and their shift, and no shift rises. */
+/* Runs of models with experts change only the ratio and the shift of such models, and no shift
+ * rises. */
 START_TEST(an_overlay_of_experts_is_for_models_with_experts)
 {
     struct learned_stack taught = {

@@ -112,8 +112,8 @@ static void gather(const struct source_runs *runs, int first, int end, enum know
                     runs->shipped.predictions, &mine->model, arena, out);
 }
 
-/* Each plan of the stratum is the present one in turn. Of a large stratum, draws as many others as
- * a belief can hold, anew for each. */
+/* Each plan of the stratum is the present one in turn. If the stratum is large, as many other plans
+ * as a belief can hold are drawn, anew for each present plan. */
 static void ask_stratum(struct source_runs *runs, int first, int end, enum known known,
                         struct random *rng, struct tally *to)
 {

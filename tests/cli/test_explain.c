@@ -223,7 +223,7 @@ static const struct {
     /* A layer keeps 34 bytes for each of the 2048 x 5120 elements of the hidden state. A stage of 5
      * layers holds 5 layers in the naive schedule, 16 x 5 in GPipe and 8 x 5 in 1F1B; interleaved
      * it holds 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x 2048/5120
-     * bytes per value. */
+     * bytes per element. */
     { PIPE("pp8 mb1 schedule=naive"), "activations kept", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 schedule=gpipe"), "activations kept", 80 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1"), "activations kept", 40 * 34 * 2048.0 * 5120 },

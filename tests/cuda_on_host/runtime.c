@@ -28,7 +28,8 @@ struct CUstream_st {
     struct work *first, **last;
     long num_issued, num_done;
     bool is_ending;
-    struct CUgraph_st *captured; /* receives issued work; NULL: the thread does */
+    struct CUgraph_st *captured; /* graph that records issued work; NULL: the stream's thread
+                                  * runs it */
 };
 
 /* Records of an event are numbered. Work on a stream keeps the event alive until the work has run.

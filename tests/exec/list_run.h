@@ -1,5 +1,5 @@
-/* tests/exec/list_run.h - runs an op list (a sequence of operations of a model) that is given as
- * data with the host's executor. */
+/* tests/exec/list_run.h - runs an op list (a sequence of operations of a model), given as data,
+ * with the host's executor. */
 #ifndef TESTS_EXEC_LIST_RUN_H
 #define TESTS_EXEC_LIST_RUN_H
 

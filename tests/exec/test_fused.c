@@ -1,4 +1,4 @@
-/* A fused list trains like its separate ops. */
+/* A fused op list must train like the list of separate ops. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 

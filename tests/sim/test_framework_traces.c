@@ -551,7 +551,7 @@ static double softmax_gradient_bytes(void)
     return has_peak ? 2 * now.dims.batch * now.dims.heads * now.dims.seq * now.dims.kv_seq : 0;
 }
 
-/* Autograd sums the gradients of a tied table before it passes them on, so the head's gradient
+/* Autograd sums the gradients of a tied embedding before it passes them on, so the head's gradient
  * waits for the embedding's. It does not wait if products accumulate into the main gradient. */
 static double waiting_gradient_bytes(void)
 {

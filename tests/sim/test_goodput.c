@@ -61,7 +61,7 @@ START_TEST(goodput_of_blocking_checkpoints_equals_dalys_exact_formula)
 }
 END_TEST
 
-/* One level of checkpoints equals two levels of which the second is never needed, or always. */
+/* Two levels of checkpoints equal one level if the second level is never needed, or always. */
 START_TEST(two_checkpoint_levels_with_one_unused_equal_one_level)
 {
     struct renewal one = { .mtbf_s = 1e4, .blocked_s = 20, .restart_s = 500 };

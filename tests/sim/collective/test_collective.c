@@ -152,7 +152,7 @@ START_TEST(every_algorithm_is_found_by_name_and_has_a_source)
 }
 END_TEST
 
-/* An algorithm that no group can use would pass every law, so each must be available somewhere. */
+/* An algorithm that no group can use would pass every test, so each must be available somewhere. */
 START_TEST(every_algorithm_is_available_to_some_group)
 {
     int num_uses = 0;

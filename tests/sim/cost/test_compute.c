@@ -8,9 +8,8 @@
 /* --- hand calculations --------------------------------------------------------------------------
  */
 
-/* 100 SMs of 1 TFLOP/s, 1 TB/s, one tile size of 128 x 128, an efficiency of 1/2 for all rates, and
- * no queueing.
- */
+/* A GPU with 100 SMs of 1 TFLOP/s each, a memory of 1 TB/s, one tile size of 128 x 128, an
+ * efficiency of 1/2 for all rates, and no queueing. */
 static struct gpu round_gpu(void)
 {
     struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };
@@ -65,7 +64,8 @@ START_TEST(without_a_profile_a_gpu_reaches_its_datasheet_peaks)
 }
 END_TEST
 
-/* 10 x 10 tiles on 100 SMs; 2 x 128 x 128 x 500 / (0.5 x 1e12) = 32.768 us. */
+/* 10 x 10 tiles fill the 100 SMs once. Each takes 2 x 128 x 128 x 500 / (0.5 x 1e12) = 32.768 us.
+ */
 START_TEST(a_full_wave_of_tiles_takes_one_tiles_time)
 {
     ck_assert_double_eq_tol(multiply_s(1280, 1280, 500), 32.768e-6, 1e-12);

@@ -33,7 +33,7 @@ START_TEST(moments_equal_those_of_the_document_lengths)
 }
 END_TEST
 
-/* cv 1 is the exponential distribution, whose moments are k!. */
+/* With cv 1 the distribution is exponential, with the moments k!. */
 START_TEST(lengths_with_a_given_cv_are_gamma_distributed)
 {
     struct documents d = documents_of_spread(8192, 1);

@@ -382,9 +382,9 @@ static double step_s(const struct model *model, const struct plan *plan)
     return seconds;
 }
 
-/* The step has one forward and one backward, and negligible messages. A gossip step saves the
- * standard deviation of the two passes times the reduction of its wait; an all-reduce step saves
- * nothing. */
+/* The step has one forward and one backward, and negligible messages. With gossip a step waits
+ * less, in proportion to the reduction of the expected delay that a rank waits for; with an
+ * all-reduce it saves nothing. */
 START_TEST(a_gossip_step_waits_less_than_an_all_reduce_step)
 {
     struct model model = small_model();
@@ -471,7 +471,8 @@ START_TEST(an_adaptive_periods_step_is_the_mean_over_the_run)
 }
 END_TEST
 
-/* Chinchilla (70 B, 1.4 T tokens) and Gopher (280 B, 300 B) by the published fit: 1.94 and 1.99. */
+/* By the published fit, the losses of Chinchilla (70 B, 1.4 T tokens) and Gopher (280 B, 300 B) are
+ * 1.94 and 1.99. */
 START_TEST(the_learning_curve_equals_the_published_fit)
 {
     struct model model;

@@ -53,8 +53,8 @@ static double made_up_s(const double size[NUM_KERNEL_SIZES])
 
 /* The trend of a table of measured times is linear in the logarithms of the sizes. It minimises
  * squares, with a prior for slope 0 that weighs as much as one point. At the minimum the derivative
- * by each slope is 0, so the sum of residuals times the distance from the mean size equals the
- * slope. */
+ * with respect to each slope is 0, so the sum of residuals times the distance from the mean size
+ * equals the slope. */
 START_TEST(the_trend_equals_regularised_least_squares)
 {
     struct kernel table;

@@ -96,8 +96,9 @@ START_TEST(groups_have_the_bandwidth_of_their_links)
 }
 END_TEST
 
-/* In an all-to-all of 8 GPUs each of 4 sends half of its bytes to the other socket; all share one
- * link. SimuMax measured 8.26 GB/s for the 7/8 of the bytes that leave a GPU. */
+/* In an all-to-all of 8 GPUs, each of the 4 GPUs of a socket sends half of its bytes to the other
+ * socket, over the one link. SimuMax measured 8.26 GB/s for the 7/8 of the bytes that leave a GPU.
+ */
 START_TEST(an_all_to_all_between_sockets_shares_their_link)
 {
     machine_load("a100-pcie-8", 8);

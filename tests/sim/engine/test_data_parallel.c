@@ -63,8 +63,8 @@ START_TEST(one_bucket_is_fully_exposed)
 }
 END_TEST
 
-/* 3 s in 4 buckets: 3/4 overlap compute and take 4.5 s, which slows compute by a fifth of that
- * time; the last 0.75 s follow. */
+/* Of 3 s of transfer in 4 buckets, 3/4 overlap compute and take 4.5 s, which slows compute by a
+ * fifth of that time; the last 0.75 s follow. */
 START_TEST(only_the_last_bucket_is_exposed_after_long_compute)
 {
     ck_assert_double_eq_tol(exposed_s(&slow, 3, 10, 4), 0.75 + 0.9, 1e-12);
@@ -235,8 +235,8 @@ START_TEST(weights_are_gathered_once_per_time_they_are_freed)
 }
 END_TEST
 
-/* A bf16 parameter is read and written after its gather, which moves 4 bytes. A gradient of 2 bytes
- * becomes one of 4, which moves 6 bytes. There is no copy if no weight is gathered or if all
+/* After its gather a bf16 parameter is copied, i.e. read and written (4 bytes). A gradient of 2
+ * bytes is widened to 4 (6 bytes of traffic). There is no copy if no weight is gathered or if all
  * weights are one flat tensor. */
 START_TEST(parameters_that_are_sharded_one_by_one_are_copied)
 {

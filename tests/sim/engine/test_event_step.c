@@ -94,8 +94,8 @@ static double quiet_step_s(struct fixture *f)
     struct evaluator *evaluator = evaluator_new(&f->system, &f->model);
     struct step_cost cost = evaluate_cost(evaluator, &f->plan, &f->arena);
     cost.messages_are_delays = true;
-    cost.blocking = f->plan.vpp == 1 ||
-                    cost.blocking; /* zero-bubble schedules too, for which the recurrence adds it */
+    cost.blocking = f->plan.vpp == 1 || cost.blocking; /* also for zero-bubble schedules, for which
+                                                        * the recurrence adds this time */
     cost.slowdowns = (struct slowdowns){ 1, 1 };
     struct lowering lowering = plan_lowering(&f->plan, &f->model);
     struct schedule_shape shape = plan_shape(&f->plan, f->model.batch);

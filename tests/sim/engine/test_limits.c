@@ -14,7 +14,7 @@
 
 enum { NUM_GPUS = 16, BATCH = 64 };
 
-/* All tables whose numbers a file can set. */
+/* The structs of all field tables whose numbers a file can set. */
 struct machine {
     struct system system;
     struct model model;

@@ -102,8 +102,8 @@ START_TEST(zb_h1_has_a_third_of_the_bubble_of_1f1b)
 }
 END_TEST
 
-/* The closed form is exact for at least p microbatches, while weight gradients take no longer than
- * the other passes. */
+/* The closed form is exact for at least p microbatches, if weight gradients take no longer than the
+ * other passes. */
 START_TEST(zb_h1_equals_its_closed_form)
 {
     srand(29);

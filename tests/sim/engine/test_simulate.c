@@ -169,7 +169,7 @@ START_TEST(a_prediction_does_not_depend_on_the_counts_of_gpus_before_it)
 END_TEST
 
 /* These plans differ only in the time that their overlapped pairs of passes save. An evaluator
- * remembers the pipeline that it timed last, and must not reuse that time for another. */
+ * remembers the pipeline that it timed last, and must not reuse that time for another pipeline. */
 START_TEST(what_pairs_save_is_timed_anew)
 {
     static const char *const layouts[] = {

@@ -49,7 +49,7 @@ static void check_near(double got_s, double expected_s)
 /* Host time of launching the update of each tensor. A block of GPT-3 has twelve tensors: weight and
  * bias of four products and of two norms. The first stage also holds the embeddings of tokens and
  * positions. The last stage holds the two tensors of the final norm and, if there are several
- * stages, its copy of the token table. */
+ * stages, its copy of the token embedding. */
 static double walk_s(int stage)
 {
     const struct stack_host *host = &planned.system.stack.host;
@@ -129,7 +129,7 @@ END_TEST
 /* --- exchanges ----------------------------------------------------------------------------------
  */
 
-/* The cost of exchanging a stage's part of the gradients or weights. */
+/* The cost of exchanging a stage's share of the gradients or weights. */
 static struct exchange_cost exchanged(int stage, double share)
 {
     static struct stage_load load;

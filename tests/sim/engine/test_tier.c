@@ -38,8 +38,8 @@ START_TEST(a_sentence_says_what_was_measured)
 }
 END_TEST
 
-/* The executor's error on a calibrated machine contains no error between sources of measurements.
- */
+/* After a calibration on this machine the stack has no error between sources of measurements, so
+ * the machine counts as measured. */
 START_TEST(a_calibrated_machine_has_been_seen)
 {
     struct system system;

@@ -72,7 +72,8 @@ START_TEST(the_number_of_gathered_layers_is_the_stacks)
 }
 END_TEST
 
-/* The batch of 512 sequences on 8 ranks gives 64 microbatches, or a single one. */
+/* The batch of 512 sequences gives each of 8 ranks 64 microbatches or, with a larger microbatch,
+ * one. */
 START_TEST(gradients_reduced_after_the_last_microbatch_are_held_whole)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -114,8 +115,8 @@ START_TEST(offloaded_bytes_leave_the_gpu)
 }
 END_TEST
 
-/* The stages have 5, 3, 2 and 2 of 12 layers, and the last stage has its own copy of a tied table.
- */
+/* The stages have 5, 3, 2 and 2 of 12 layers, and the last stage has its own copy of a tied
+ * embedding. */
 START_TEST(stages_hold_the_state_of_their_layers)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-125m", 4);

@@ -147,7 +147,8 @@ static const struct {
 };
 enum { NUM_RUNS = LENGTH(runs) };
 
-/* A fused op's values are kept by the op before, and fewer gradients are computed. */
+/* The values of a fused op are kept by the op that precedes it, and fewer gradients are computed.
+ */
 START_TEST(the_peak_of_a_fused_pass_agrees_with_the_arena)
 {
     if (is_spared(_i, 2))

@@ -1,9 +1,7 @@
 /* Checks random layouts, most of which break a rule or cannot be read. Their canonical texts and
  * error messages are compared with tests/golden/drawn_layouts.txt, which has one line per layout.
  *
- *
  * SIMSEARCH_GOLDEN=write make T=drawn_layouts test
- *
  *
  * rewrites the file: read the difference, and commit it with the reason. */
 #include "base/text.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls `claim`, which checks a law, for every schedule generator and for every shape of up to 8
- * stages, 4 chunks and 4 pp microbatches that it accepts. */
+/* Calls `claim`, which checks an invariant, for every schedule generator and for every shape of up
+ * to 8 stages, 4 chunks and 4 pp microbatches that it accepts. */
 static void each_order(void (*claim)(const struct generator *, const struct order *))
 {
     int claimed = 0, shapes = 0;

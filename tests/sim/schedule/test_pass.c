@@ -53,8 +53,8 @@ START_TEST(gradients_are_reduced_during_the_next_pieces_backward_after_its_gathe
 }
 END_TEST
 
-/* Three layers share one checkpoint every 3 layers, so the backward first recomputes the forward
- * from the first layer on. */
+/* The chunk has one checkpoint for its three layers, so the backward first recomputes the forward
+ * ("replay") from the first layer on. */
 START_TEST(recomputed_layers_are_gathered_again)
 {
     struct pass_chunk chunk = {

@@ -280,8 +280,8 @@ START_TEST(only_zero_bubble_schedules_and_those_with_pairs_split_the_backward)
 }
 END_TEST
 
-/* A receive is posted before the pass that precedes its reader, so that the message overlaps this
- * pass. RG1.0, which B0.0 needs, is posted after F0.0 and overlaps F0.1. */
+/* A receive is posted before the pass that precedes the message's reader, so that the message
+ * overlaps that pass. RG1.0, which B0.0 needs, is posted after F0.0 and overlaps F0.1. */
 START_TEST(a_lowered_1f1b_has_the_expected_text)
 {
     struct lowering lowering = { .has_data_group = true };

@@ -120,7 +120,7 @@ START_TEST(model_utilization_of_korthikanti_table_5_is_reproduced)
 END_TEST
 
 /* Table 5 prints 43.7, 52.8, 57.0 and 57.0 %. These follow from the term s/(3h), which overstates
- * the replay. */
+ * the recomputation. */
 START_TEST(hardware_utilization_of_korthikanti_table_5_is_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
@@ -142,8 +142,8 @@ START_TEST(model_530b_on_2240_gpus_at_54_2_percent_takes_39_12_s)
 }
 END_TEST
 
-/* Replaying attention's forward takes 4 B s^2 h FLOPs per layer, which is 72 B s h^2 x s/(18h). The
- * paper's s/(3h) instead of s/(6h) adds three times as many. */
+/* Recomputing attention's forward takes 4 B s^2 h FLOPs per layer, which is 72 B s h^2 x s/(18h).
+ * The paper's s/(3h) instead of s/(6h) adds three times as many. */
 START_TEST(hardware_flops_of_selective_recompute_count_the_replay_three_times)
 {
     const struct textbook_run *row = &textbook_runs[1];
