@@ -190,7 +190,8 @@ START_TEST(steps_to_a_loss_are_where_the_curve_reaches_it)
 END_TEST
 
 /* At the best rate of all-reduce, sqrt(r n / (v T)), the excess loss of a method equals the noise
- * at the end of its transient. The two files define this consistently. */
+ * at the end of its transient. descent_fit.h and convergence.h define noise and
+ * transients consistently. */
 START_TEST(at_the_end_of_the_transient_disagreement_equals_noise)
 {
     struct err err = { 0 };

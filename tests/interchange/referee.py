@@ -13,8 +13,8 @@ disagreements; exits 1 if there is a disagreement.
 
 With --accepted it checks the other direction. It draws N random layouts of a dense model that the
 configuration accepts; each must be exported, or refused for a reason in LISTED. With --searched it
-checks the best plans, with their uneven stages, of the first N requests of tests/cli/requests.txt
-that use Megatron-Core's stack. With --arguments it checks a file of arguments, one per line.
+checks the best plans of the first N requests of tests/cli/requests.txt that use Megatron-Core's
+stack; these plans can have uneven stages. With --arguments it checks a file of arguments, one per line.
 """
 import dataclasses
 import json
@@ -75,7 +75,8 @@ def build(words):
     if "disable_bias_linear" in given:
         chosen["add_bias_linear"] = False
     if "moe_layer_freq" in chosen and isinstance(chosen["moe_layer_freq"], str):
-        chosen["moe_layer_freq"] = eval(chosen["moe_layer_freq"], {"__builtins__": {}})  # simsearch wrote it
+        # safe, as simsearch wrote this text
+        chosen["moe_layer_freq"] = eval(chosen["moe_layer_freq"], {"__builtins__": {}})
     stages = int(given.get("pipeline_model_parallel_size", ["1"])[0])
     if "num_layers_per_virtual_pipeline_stage" in given:
         per = int(given["num_layers_per_virtual_pipeline_stage"][0])
@@ -101,13 +102,13 @@ def draw(rng):
 # Why simsearch refuses layouts that the configuration class accepts. Most are rules of Megatron's
 # arguments.py or of its training loop, which TransformerConfig does not see.
 LISTED = [
-    r"dp: the number of GPUs, \d+, is not a multiple of",  # arguments.py: world size % model size
+    r"dp: the number of GPUs, \d+, is not a multiple of",  # arguments.py: a multiple of the model-parallel size
     r"vpp.* needs pp of 2 or more",  # arguments.py: interleaving needs a pipeline
-    r"(pp|vpp)\d*: .*(layers|chunks)",  # arguments.py: layers divide over chunks
-    r"vpp.*microbatches",  # schedules.py: microbatches fill the groups
-    r"(batch|dp\d*): .*batch",  # arguments.py: global batch % (micro-batch x dp)
-    r"sp: .*tp",  # arguments.py switches sequence parallelism off
-    r"recompute.*layers",  # more recomputed layers than a chunk has, which Megatron cuts
+    r"(pp|vpp)\d*: .*(layers|chunks)",  # arguments.py: chunks have equally many layers
+    r"vpp.*microbatches",  # schedules.py: interleaving needs full groups of microbatches
+    r"(batch|dp\d*): .*batch",  # arguments.py: a multiple of micro-batch x dp
+    r"sp: .*tp",  # with tp1, arguments.py switches sequence parallelism off
+    r"recompute.*layers",  # more recomputed layers than a chunk has; Megatron lowers the number
 ]
 
 
@@ -158,8 +159,8 @@ def judge_accepted(count, rng):
             listed[found[0]] += 1
         else:
             others.append(f"{layout} | {reason}")
-    print(f"of {count} layouts that megatron-core accepts {exported} exported, {sum(listed.values())} refused for a "
-          f"listed reason, {len(others)} for another")
+    print(f"of {count} layouts that megatron-core accepts, {exported} were exported, {sum(listed.values())} refused "
+          f"for a listed reason and {len(others)} refused for another reason")
     for pattern, times in listed.items():
         print(f"{times:6} {pattern}")
     for other in others[:20]:
@@ -176,8 +177,8 @@ def requests():
 
 
 def judge_searched(most):
-    """Exports the plans that searches found. One that megatron-core rejects is a disagreement, and so is one that is
-    refused for more than its model."""
+    """Exports the plans that searches found. A plan that megatron-core rejects is a disagreement. So is a plan that
+    simsearch refuses to export, unless the reason is its model (rule X8)."""
     searches = plans = 0
     disagreements = []
     for words in list(requests())[:most]:
@@ -200,7 +201,8 @@ def judge_searched(most):
                 build(json.loads(exported.stdout)["arguments"])
             except Exception as fault:
                 disagreements.append((*words, top["layout"], exported.stderr.strip() or repr(fault)))
-    print(f"{plans} plans of {searches} searches exported, {len(disagreements)} refused or rejected by megatron-core")
+    print(f"{plans} plans of {searches} searches checked, {len(disagreements)} refused by simsearch or rejected by "
+          f"megatron-core")
     for disagreement in disagreements[:20]:
         print(*disagreement, sep=" | ")
     return 1 if disagreements else 0
@@ -232,13 +234,13 @@ def main():
         accepted += 1
         try:
             build(json.loads(answer.stdout)["arguments"])
-        except Exception as fault:  # whatever the configuration raises is its verdict
+        except Exception as fault:  # any exception means that the configuration rejects the plan
             disagreements.append((model, layout, f"{type(fault).__name__}: {fault}"))
-    print(f"{accepted} plans exported, {refused} refused here, {len(disagreements)} rejected by megatron-core")
+    print(f"{accepted} plans exported, {refused} refused by simsearch, {len(disagreements)} rejected by megatron-core")
     for disagreement in disagreements[:20]:
         print(*disagreement, sep=" | ")
     if accepted < count:
-        print(f"nearly every plan was refused; the last: {answer.stderr.strip()}")
+        print(f"simsearch refused nearly every plan; its message for the last one: {answer.stderr.strip()}")
     return 1 if disagreements or accepted < count else 0
 
 

@@ -23,7 +23,7 @@ MODELS = {"deepspeed": ["llama3-8b", "gpt3-13b", "llama2-70b"], "torchtitan": ["
 
 
 def folder_of(package):
-    """The folder of a package's sources, which are not imported; None if it is not installed."""
+    """The folder of a package's sources; None if it is not installed. Does not import the package."""
     parent, _, name = package.rpartition(".")
     for path in (importlib.util.find_spec(parent).submodule_search_locations if parent and importlib.util.find_spec(parent)
                  else [] if parent else sys.path):
@@ -33,7 +33,7 @@ def folder_of(package):
 
 
 def fields_of(*files):
-    """{class: fields}, those of base classes in the same files included."""
+    """{class: fields}. Includes the fields of base classes that are in the same files."""
     classes = {}
     for file in files:
         with open(file, encoding="utf-8") as source:
@@ -63,7 +63,7 @@ def judge_deepspeed(exported):
     config = module.DeepSpeedConfig(exported["files"]["ds_config.json"])
     batch = config.train_micro_batch_size_per_gpu * config.gradient_accumulation_steps * ranks
     assert batch == config.train_batch_size, batch
-    assert axes["pp"] == "pp1" or config.zero_config.stage < 2, "PipelineEngine takes ZeRO below 2"
+    assert axes["pp"] == "pp1" or config.zero_config.stage < 2, "PipelineEngine supports only ZeRO stages below 2"
 
 
 def names_in(file):
@@ -72,7 +72,7 @@ def names_in(file):
 
 
 def stand_in(fields):
-    """An object that refuses other fields, as torchtitan's dataclasses with slots do."""
+    """An object that rejects every other field, as torchtitan's dataclasses with slots do."""
     made = type("Section", (), {"__slots__": sorted(fields)})()
     for field in fields:
         setattr(made, field, None)
@@ -89,13 +89,14 @@ def judge_torchtitan(exported):
         if isinstance(node, ast.ImportFrom):
             file = os.path.join(os.path.dirname(root), *node.module.split(".")) + ".py"
             missing = {name.name for name in node.names} - names_in(file)
-            assert not missing, f"{node.module} lacks {missing}"
+            assert not missing, f"{node.module} does not define {missing}"
             names.update({name.name: None for name in node.names})
     config = stand_in({"parallelism", "training", "activation_checkpoint"})
     config.parallelism, config.training = stand_in(fields["ParallelismConfig"]), stand_in(fields["TrainingConfig"])
     made = type("Class", (), {"Config": staticmethod(lambda **_: object())})
     names.update({name: (lambda: config) if name[0].islower() else made for name in names})
-    exec("\n".join(line for line in text.split("\n") if not line.startswith("from ")), names)  # simsearch wrote it
+    # safe, as simsearch wrote this text
+    exec("\n".join(line for line in text.split("\n") if not line.startswith("from ")), names)
     assert names["simsearch_plan"]() is config
     batch = config.training.global_batch_size
     assert batch is None or batch % config.training.local_batch_size == 0, batch
@@ -115,8 +116,8 @@ def judge_bridge(exported):
         ("comm_overlap", "CommOverlapConfig"), ("mixed_precision", "MixedPrecisionConfig")) if kind in fields})
     for word in exported["arguments"]:
         section, _, key = word.split("=")[0].partition(".")
-        assert section not in sections or key in sections[section], f"{section} lacks {key}"
-        assert section in sections, f"no section {section}"
+        assert section not in sections or key in sections[section], f"section {section} has no field {key}"
+        assert section in sections, f"there is no section {section}"
 
 
 JUDGES = {"deepspeed": ("deepspeed", judge_deepspeed), "torchtitan": ("torchtitan", judge_torchtitan),
@@ -167,7 +168,7 @@ def main():
             judged += 1
             try:
                 judge(exported)
-            except Exception as fault:  # whatever the package raises is its verdict
+            except Exception as fault:  # any exception means that the package rejects the file
                 rejected.append((target, model, layout, f"{type(fault).__name__}: {fault}"))
         print(f"{target}: {judged} plans judged, {sum(row[0] == target for row in rejected)} rejected")
     for row in rejected[:20]:

@@ -233,9 +233,9 @@ START_TEST(each_mistake_breaks_its_rule)
     ck_assert(megatron()->parse("", text, &imported, &arena, &err));
     bool is_read = target_read(megatron(), &imported, &arena, &err);
     const struct target_rule *rule = target_check_file(megatron(), &imported, NULL, &found);
-    ck_assert_msg(rule && strcmp(rule->id, broken[_i].rule) == 0, "%s found %s %s %s (%s)",
-                  broken[_i].rule, rule ? rule->id : "none", found.where, found.msg,
-                  is_read ? "read" : err.msg);
+    ck_assert_msg(rule && strcmp(rule->id, broken[_i].rule) == 0,
+                  "expected rule %s, found %s: %s %s (import: %s)", broken[_i].rule,
+                  rule ? rule->id : "none", found.where, found.msg, is_read ? "ok" : err.msg);
 }
 END_TEST
 

@@ -102,8 +102,8 @@ static struct loop_shape loop_shape_of(const char *kernel, int head_dim)
     if (strstr(kernel, "forward_tile")) /* these are the products for scores and for sums of
                                          * values */
         return (struct loop_shape){ 2, 32, drops ? 32 : head_dim > 96 ? 48 : 64 };
-    /* The two products, as two warps share a tile: one computes scores and gradients of values, the
-     * other gradients of probabilities and of keys. */
+    /* Two warps share a tile and compute two products each: one warp those for scores and for
+     * gradients of values, the other those for gradients of probabilities and of keys. */
     if (strstr(kernel, "key_gradients"))
         return (struct loop_shape){ 2, drops ? 32 : 256 / head_dim * 16, 32 };
     /* these are the products for scores, gradients of probabilities and gradients of queries */

@@ -13,8 +13,8 @@
 /* The positions of fragments are compared with those of CUTLASS, an independent source. A layout is
  * a list of shapes and strides; a position is the sum of the products of coordinates and strides
  * (include/cute/atom/mma_traits_sm80.hpp, SM80_16x8x16_F32F16F16F32_TN, and copy_traits_sm75.hpp,
- * SM75_U32x4_LDSM_N and SM75_U16x8_LDSM_T). A lane is split in (4, 8), its values as the table
- * says. */
+ * SM75_U32x4_LDSM_N and SM75_U16x8_LDSM_T). The index of a lane is split into (4, 8), the index of
+ * a value as the layout's shapes say. */
 struct layout {
     int lane_strides[2];
     int shapes[3], strides[3]; /* shapes and strides of values */

@@ -60,7 +60,7 @@ static double flops_of_constants(struct ops ops)
     return flops;
 }
 
-/* FLOPs of scores that no gradient passes: all of them, and those that MFU counts. */
+/* FLOPs of scores through which no gradient passes: all FLOPs, and the FLOPs that MFU counts. */
 struct detached {
     double flops, model_flops;
 };

@@ -73,15 +73,15 @@ START_TEST(trained_parameters_equal_hand_counts)
 END_TEST
 
 /* BLOOM has 70 blocks of width h = 14336, with 12 h^2 weights of products and 13 h of biases and
- * norms. The head's matrix is the embedding's table, which counts once, under the embedding's name.
- */
+ * norms. The head's matrix is the matrix of the embedding, which counts once, under the embedding's
+ * name. */
 START_TEST(a_tied_table_is_trained_with_the_embedding)
 {
     const double h = 14336, table = 250880 * h, block = 12 * h * h + 13 * h;
     const struct {
         const char *what;
         double trained;
-        bool of_head; /* the head's matrix (the embedding's table) has a gradient */
+        bool of_head; /* the head's matrix (the embedding's matrix) has a gradient */
     } tied[] = {
         { "embedding", table, true },
         { "embedding_norm", 2 * h, false },
@@ -290,7 +290,8 @@ START_TEST(only_trained_weights_have_state)
 }
 END_TEST
 
-/* A tied table is one weight, which belongs to the embedding if the head is on the same stage. */
+/* A tied embedding is one weight, which belongs to the embedding if the head is on the same stage.
+ */
 START_TEST(a_tied_table_that_is_frozen_has_no_state)
 {
     static const char *const layouts[] = { "dp8 mb1", "pp2 dp4 mb1" };

@@ -432,7 +432,7 @@ static struct piece_cost layer_of(const struct plan *plan)
 }
 
 /* Compares the problem's costs of Megatron's two partitions with the cost model's layer, which
- * comes from another list. */
+ * comes from another op list. */
 static void check_against_layer(const char *layout, const char *name)
 {
     hardware.stack.user_buffers = false; /* partitions have no collectives in pieces */

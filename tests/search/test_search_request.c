@@ -46,7 +46,7 @@ START_TEST(fixed_and_forbidden_words_hold_for_every_plan_found)
 END_TEST
 
 /* The table has what each named space adds to a request, for each method. An unknown method adds no
- * stages; the search refuses it later by its name. */
+ * stages; the search rejects it later and names it. */
 START_TEST(a_named_space_adds_what_the_method_supports)
 {
     static const struct {

@@ -42,8 +42,8 @@ static void make(void)
     begin();
 }
 
-/* Expected variance of a plan's own error, (0.05^2 + 0.75 x 0.1^2) / 1.645^2, and of the shared
- * error, 0.25 x 0.1^2 / 1.645^2. */
+/* The expected variances are (0.05^2 + 0.75 x 0.1^2) / 1.645^2 for a plan's own error and 0.25 x
+ * 0.1^2 / 1.645^2 for the shared error. */
 START_TEST(variances_of_a_belief_equal_those_of_p_best)
 {
     double per_width2 = 1 / (normal_90 * normal_90);
@@ -91,7 +91,8 @@ START_TEST(the_order_of_runs_does_not_matter)
 }
 END_TEST
 
-/* The chance of two plans in closed form: P(x0 - x1 < log 1.02) for the first. */
+/* In closed form, the first of two plans is the faster one with probability P(x0 - x1 < log 1.02).
+ */
 START_TEST(probabilities_equal_the_normal_closed_form)
 {
     double chance[MOST_RIVALS];

@@ -196,7 +196,7 @@ static void check_floor_by_hand(struct evaluator *evaluator, const struct plan *
                             1e-12 * block_s);
 }
 
-/* With gossip a step has less waiting, which the floor must not overestimate. */
+/* With gossip a step has less waiting, which the lower bound must not overestimate. */
 START_TEST(the_floor_of_a_plan_is_at_most_every_division)
 {
     struct exchange exchange = { 0 };
