@@ -103,6 +103,77 @@ void question_draw(uint64_t seed, struct question *out)
     draw_model(out);
 }
 
+/* --- every system and kind of model ------------------------------------------------------------
+ */
+
+static const char *const wide_clusters[] = {
+    "a100-pcie-8",    "dgx-a100-40g",   "dgx-a100-80g",     "dgx-a100-80g-over7", "dgx-b200",
+    "dgx-b300",       "dgx-h100",       "dgx-h100-over7",   "dgx-h200",           "dgx1-v100",
+    "dgx2-v100",      "gb200-nvl72",    "gb300-nvl72",      "h100-pcie-8",        "h800-8",
+    "hgx-a100-40g-4", "hgx-a100-80g-4", "hgx-h100-1ndr",    "hgx-h100-4",         "hgx-h100-roce",
+    "hgx-h20",        "jean-zay-v100",  "meta-grand-teton", "mi300x-8",           "mi355x-8",
+    "p3-v100-16g",    "p4d-a100-40g",   "p5-h100",          "rtx-2080ti-4",
+};
+static const char *const wide_stacks[] = {
+    "automodel",
+    "bigscience",
+    "cuda",
+    "deepspeed-zero3",
+    "hai-llm",
+    "host",
+    "internevo",
+    "llama3",
+    "llm-foundry",
+    "llmc",
+    "megatron-2021",
+    "megatron-2022",
+    "megatron-2023",
+    "megatron-bridge",
+    "megatron-core",
+    "megatron-deepspeed",
+    "nemo-24.07",
+    "nemo",
+    "torch-ddp",
+    "torchtitan-2024",
+    "torchtitan-eager",
+    "torchtitan",
+    "vtrain",
+    "xla",
+};
+static const char *const wide_models[] = {
+    "gpt3-1.3b",      "llama3-8b",     "bloom-176b",         "gpt2-xl",       "mixtral-8x7b",
+    "deepseek-v3",    "deepseek-v2",   "deepseek-v3.2",      "glm-4.5-air",   "gpt-oss-20b",
+    "llama4-scout",   "minimax-m1",    "minimax-m2",         "nemotron-h-8b", "olmoe-1b-7b",
+    "qwen2-57b-a14b", "qwen3-30b-a3b", "qwen3-next-80b-a3b", "dbrx",          "ling-mini-2.0",
+};
+
+/* A shallow model of any kind, on any cluster with any stack. */
+void question_draw_wide(uint64_t seed, struct question *out)
+{
+    *out = (struct question){ .seed = seed, .rng = random_new(seed, 83) };
+    struct random *rng = &out->rng;
+    const char *stack = wide_stacks[seed % LENGTH(wide_stacks)], *cluster;
+    struct err err;
+    int gpus;
+    do {
+        cluster = wide_clusters[random_below(rng, LENGTH(wide_clusters))];
+        gpus = PICK(rng, 4, 8, 8, 16, 16, 32, 64);
+        err = (struct err){ 0 };
+    } while (!system_load(cluster, stack, gpus, &out->system, &err) && err.code == ERR_INFEASIBLE);
+    check_ok(err.code == ERR_NONE, &err);
+    struct model shallow;
+    check_ok(model_load(wide_models[random_below(rng, LENGTH(wide_models))], &out->model, &err),
+             &err);
+    shallow = out->model;
+    if (model_set_layers(&shallow, PICK(rng, 4, 6, 8, 12), &err))
+        out->model = shallow;
+    out->model.batch = PICK(rng, 16, 32, 64);
+    out->model.seq = out->model.seq < 4096 ? out->model.seq : 4096;
+    char words[160];
+    snprintf(words, sizeof words, "seed %d: %s, %s, %d GPUs", (int)seed, cluster, stack, gpus);
+    out->words = arena_text(&out->arena, words);
+}
+
 void question_release(struct question *question)
 {
     system_release(&question->system);
@@ -176,6 +247,52 @@ static void add_options(struct question *question, struct text *layout)
         WORD(question, "", "", "", " dtype=fp16", " dtype=fp8", " dtype=bf16-pure", " dtype=fp32"));
 }
 
+/* ZeRO seldom goes with an exchange of gradients, so a plan has words of one or the other. */
+static void add_wide_sharing(struct question *question, struct text *layout)
+{
+    if (random_below(&question->rng, 3) == 0) {
+        text_add(layout, "%s",
+                 WORD(question, " exchange=ring", " exchange=tree", " exchange=hierarchical",
+                      " exchange=ps:2", " exchange=async:3", " exchange=local:4",
+                      " exchange=gossip:ring", " exchange=gossip:one-peer:combine=beside",
+                      " exchange=pga:6", " exchange=aga:4", " exchange=qsgd:4",
+                      " exchange=topk:0.01", " exchange=ef21:0.05", " exchange=neolithic:0.1",
+                      " exchange=powersgd:4", " exchange=median", " exchange=krum"));
+        return;
+    }
+    text_add(layout, "%s", WORD(question, " zero1", " zero1", " zero2", " zero3", " zero3"));
+    text_add(
+        layout, "%s",
+        or_none(question, 3,
+                WORD(question, " reshard=pass", " reshard=gradients", " shard=2", " shard=4")));
+}
+
+static void add_wide_options(struct question *question, struct text *layout)
+{
+    text_add(layout, "%s",
+             or_none(question, 2, WORD(question, " ep2", " ep4", " ep8", " ep2 etp1")));
+    add_wide_sharing(question, layout);
+    text_add(layout, "%s",
+             WORD(question, "", " recompute=selective", " recompute=full", " recompute=full:2",
+                  " recompute=block:1", " recompute=block-share:0.5", " recompute=op-selective",
+                  " recompute=selective:layernorm", " recompute=selective:mlp",
+                  " recompute=selective:core_attn+layernorm"));
+    text_add(layout, "%s",
+             WORD(question, "", "", "", " dtype=fp16", " dtype=fp8", " dtype=fp8-cs",
+                  " dtype=fp8-mx", " dtype=fp8-block", " dtype=fp8-rowwise", " dtype=bf16-pure"));
+    text_add(layout, "%s",
+             or_none(question, 3,
+                     WORD(question, " overlap=none", " overlap=grad", " overlap=grad,param,p2p,tp",
+                          " overlap=grad,param,p2p,tp,ep,shared", " overlap=ep,shared")));
+    text_add(layout, "%s",
+             or_none(question, 4,
+                     WORD(question, " optimizer=adam-8bit", " optimizer=adam-bf16",
+                          " optimizer=adafactor", " optimizer=muon", " offload=optimizer",
+                          " offload=activations", " attn=unfused", " grad=bf16")));
+    text_add(layout, "%s",
+             or_none(question, 6, WORD(question, " order=tp-cp-pp-dp", " order=dp-tp-cp-pp")));
+}
+
 /* Adds uneven chunks with at least one layer each. */
 static void add_stages(struct question *question, struct plan *plan)
 {
@@ -209,7 +326,8 @@ static void add_parts(struct question *question, struct plan *plan)
     plan->num_stage_replays = plan->pp;
 }
 
-bool question_plan(struct question *question, struct plan *out)
+static bool draw_plan(struct question *question, void add(struct question *, struct text *),
+                      struct plan *out)
 {
     const struct system *system = &question->system;
     bool found = false;
@@ -217,7 +335,7 @@ bool question_plan(struct question *question, struct plan *out)
         struct err err = { 0 };
         struct text layout = { 0 };
         add_degrees(question, &layout);
-        add_options(question, &layout);
+        add(question, &layout);
         check_ok(plan_parse(text_get(&layout), &question->arena, out, &err), &err);
         add_stages(question, out);
         add_parts(question, out);
@@ -227,6 +345,16 @@ bool question_plan(struct question *question, struct plan *out)
         text_release(&layout);
     }
     return found;
+}
+
+bool question_plan(struct question *question, struct plan *out)
+{
+    return draw_plan(question, add_options, out);
+}
+
+bool question_plan_wide(struct question *question, struct plan *out)
+{
+    return draw_plan(question, add_wide_options, out);
 }
 
 const char *question_layout(struct question *question, const struct plan *plan)

@@ -24,6 +24,9 @@ void question_release(struct question *question);
 
 /* Draws a plan that breaks no rule of plans. Returns false if 60 attempts found none. */
 bool question_plan(struct question *question, struct plan *out);
+/* A question about any cluster, stack and kind of model, and a plan for it. */
+void question_draw_wide(uint64_t seed, struct question *out);
+bool question_plan_wide(struct question *question, struct plan *out);
 /* Writes the plan's layout into the question's arena. */
 const char *question_layout(struct question *question, const struct plan *plan);
 

@@ -46,7 +46,9 @@ enum {
     OTHERS = 16,
     INFEASIBLE = 24,
     WALKS = 9,
-    QUESTIONS = PLANNED + SEARCHED + INTERRUPTED + OTHERS + INFEASIBLE + WALKS,
+    WIDE = 240,
+    FIRST_WIDE = PLANNED + SEARCHED + INTERRUPTED + OTHERS + INFEASIBLE + WALKS,
+    QUESTIONS = FIRST_WIDE + WIDE,
     PLANS = 4
 };
 
@@ -112,12 +114,23 @@ static void mix(uint32_t *digest, const struct ids *ids)
     *digest = (*digest ^ 1u) * 16777619u;
 }
 
+static double weighted_sizes(const struct ops *list)
+{
+    double sizes = 0;
+    for (int i = 0; i < list->count; i++) {
+        const struct op *op = &list->at[i];
+        sizes += (i + 1) * (op->flops + 2 * op->model_flops + 3 * op->bytes + 4 * op->comm_bytes +
+                            5 * op->sum_bytes + 6 * op->kept_bytes + 7 * op->kernels + 8 * op->m +
+                            9 * op->n + 10 * op->k);
+    }
+    return sizes;
+}
+
 /* Writes a hash of the ops in a list and of the values that each op reads, computes and keeps; then
  * the sum of the ops' sizes, each weighted by its position. */
 static void add_list(const char *name, const struct ops *list)
 {
     uint32_t digest = 2166136261u;
-    double sizes = 0;
     for (int i = 0; i < list->count; i++) {
         const struct op *op = &list->at[i];
         struct ids place = { 3, { (short)op->pass, (short)op->stream, (short)op->after } };
@@ -128,14 +141,11 @@ static void add_list(const char *name, const struct ops *list)
         mix(&digest, &op->out);
         mix(&digest, &op->weights);
         mix(&digest, &op->saved);
-        sizes += (i + 1) * (op->flops + 2 * op->model_flops + 3 * op->bytes + 4 * op->comm_bytes +
-                            5 * op->sum_bytes + 6 * op->kept_bytes + 7 * op->kernels + 8 * op->m +
-                            9 * op->n + 10 * op->k);
     }
     text_add(&answers, " %s=", name);
     for (int i = 0; i < 7; i++)
         text_add(&answers, "%c", 'a' + (int)(digest / (1u << (4 * i)) % 16));
-    text_add(&answers, " of %.10g", sizes);
+    text_add(&answers, " of %.10g", weighted_sizes(list));
 }
 
 static void add_lists(const struct plan *plan)
@@ -193,6 +203,40 @@ static void add_partition(const struct plan *plan)
         text_add(&answers, "%c", "abcdefghij"[best.of[i]]);
 }
 
+/* Over the lists of a layer of each kind. */
+static double sum_of_sizes(struct rank_share share, const struct layer_options *options,
+                           bool overlaps)
+{
+    double sum = 0;
+    for (int kind = 0; kind < model_num_kinds(&question.model); kind++) {
+        struct model of = model_of_kind(&question.model, kind);
+        struct local_ops layer =
+            local_layer(share, &of, of.seq, options, overlaps, &question.arena);
+        sum += (kind + 1) * (weighted_sizes(&layer.forward) + 2 * weighted_sizes(&layer.backward));
+    }
+    return sum;
+}
+
+/* Writes less of a plan than add_plan: sums of its times, bytes, bounds and sizes of ops. */
+static void add_wide_plan(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct prediction got = evaluate(evaluator, plan);
+    struct layer_options options = plan_layer_options(plan, &question.system);
+    struct rank_share share = rank_share_of(plan);
+    bool overlaps = plan_overlaps(plan, &question.system.stack, OVERLAP_TP);
+    struct event_step step;
+    struct err err = { 0 };
+    text_add(&answers, "  %s: step=%.10g parts=%.10g bytes=%.10g idle=%.10g",
+             question_layout(&question, plan), got.step_s,
+             weighted_parts_s(&got) + got.step_low_s + 2 * got.mfu, weighted_bytes(&got),
+             weighted_idle_s(evaluator, plan));
+    check_ok(event_step_run(evaluator, &question.model, plan, &question.arena, &step, &err), &err);
+    text_add(&answers, " bounds=%.10g events=%.10g ops=%.10g\n",
+             evaluate_bound_s(evaluator, plan) + 2 * evaluate_floor_s(evaluator, plan) +
+                 3 * evaluate_work_floor_s(evaluator, plan),
+             step.step_s, sum_of_sizes(share, &options, overlaps));
+}
+
 static void add_plan(struct evaluator *evaluator, const struct plan *plan)
 {
     struct prediction got = evaluate(evaluator, plan);
@@ -227,15 +271,16 @@ static void add_expert_ranks(struct plan *plan)
     }
 }
 
-static void add_plans(void)
+static void add_plans(bool are_wide)
 {
     struct evaluator *evaluator = evaluator_new(&question.system, &question.model);
     for (int i = 0; i < PLANS; i++) {
         struct plan plan;
-        if (!question_plan(&question, &plan))
+        if (!(are_wide ? question_plan_wide : question_plan)(&question, &plan))
             continue;
-        add_expert_ranks(&plan);
-        add_plan(evaluator, &plan);
+        if (!are_wide)
+            add_expert_ranks(&plan);
+        (are_wide ? add_wide_plan : add_plan)(evaluator, &plan);
     }
     evaluator_free(evaluator);
 }
@@ -748,15 +793,16 @@ static void vary(struct model *model, int i)
 
 static void answer(int i)
 {
-    question_draw((uint64_t)(FIRST_SEED + i), &question);
-    draw_experts(&question.model, question.seed);
+    (i < FIRST_WIDE ? question_draw : question_draw_wide)((uint64_t)(FIRST_SEED + i), &question);
+    if (i < FIRST_WIDE)
+        draw_experts(&question.model, question.seed);
     if (i < PLANNED)
         vary(&question.model, i);
     text_add(&answers, "$ %s, %s layers %d hidden %d batch %g\n", question.words,
              question.model.name, question.model.layers, question.model.hidden,
              question.model.batch);
-    if (i < PLANNED)
-        add_plans();
+    if (i < PLANNED || i >= FIRST_WIDE)
+        add_plans(i >= FIRST_WIDE);
     else if (i < PLANNED + SEARCHED)
         add_search();
     else if (i < PLANNED + SEARCHED + INTERRUPTED)
