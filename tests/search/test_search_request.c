@@ -128,6 +128,42 @@ START_TEST(the_risk_of_a_peak_is_log_normal)
 }
 END_TEST
 
+/* A plan fits if its peak is within the memory that programs can use, but at most the GPU's; a
+ * search may set another limit. */
+START_TEST(the_smaller_of_usable_and_whole_memory_limits_a_peak)
+{
+    struct system system = { .gpu = { .memory_bytes = 80e9, .usable_bytes = 79e9 } };
+    ck_assert_double_eq(memory_fits_bytes(&system), 79e9);
+    system.gpu.usable_bytes = 81e9;
+    ck_assert_double_eq(memory_fits_bytes(&system), 80e9);
+    system.gpu.usable_bytes = 0;
+    ck_assert_double_eq(memory_fits_bytes(&system), 80e9);
+    system.fits_bytes = 1e9;
+    ck_assert_double_eq(memory_fits_bytes(&system), 1e9);
+}
+END_TEST
+
+/* Each option that is not set names a part of the space that the search leaves out. */
+START_TEST(a_search_names_the_parts_of_the_space_that_it_leaves_out)
+{
+    struct arena arena = { 0 };
+    struct search_request request = { .chunks = CHUNKS_EVEN };
+    ck_assert_str_eq(search_leaves_out(&request, &arena),
+                     "splits that are not even (--space megatron), "
+                     "uneven layers per stage (--uneven), "
+                     "recompute per stage (--recompute-mixes), "
+                     "other parts to recompute (--recompute-modules all), "
+                     "other rank orders (--placement)");
+    request.chunks = CHUNKS_MEGATRON;
+    request.uneven = request.recompute_modules = request.placement = true;
+    ck_assert_str_eq(search_leaves_out(&request, &arena),
+                     "recompute per stage (--recompute-mixes)");
+    request.recompute_mixes = true;
+    ck_assert_str_eq(search_leaves_out(&request, &arena), "");
+    arena_release(&arena);
+}
+END_TEST
+
 /* The best plan within this risk equals that of a search with the corresponding memory limit, also
  * of an exhaustive search. A risk of 1/2 or more accepts every plan that fits. */
 START_TEST(no_plan_above_the_accepted_risk_is_recommended)
@@ -401,6 +437,8 @@ static Suite *suite(void)
     tcase_add_test(cases, a_named_space_adds_what_the_method_supports);
     tcase_add_test(cases, no_plan_exceeds_the_memory_limit);
     tcase_add_test(cases, the_risk_of_a_peak_is_log_normal);
+    tcase_add_test(cases, the_smaller_of_usable_and_whole_memory_limits_a_peak);
+    tcase_add_test(cases, a_search_names_the_parts_of_the_space_that_it_leaves_out);
     tcase_add_test(cases, no_plan_above_the_accepted_risk_is_recommended);
     tcase_add_test(cases, a_plan_above_the_accepted_risk_still_fits_and_is_ranked);
     tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);

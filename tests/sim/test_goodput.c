@@ -408,6 +408,15 @@ START_TEST(copies_to_the_host_are_divided_over_replicas)
 }
 END_TEST
 
+/* Failures come at the rate 1/M. Each begins a recovery of R seconds, or until the next failure: on
+ * average M (1 - e^(-R/M)). A share of them also lost the checkpoints in memory. */
+static double restarting(const struct renewal *of)
+{
+    double near = 1 - exp(-of->restart_s / of->mtbf_s);
+    double far = 1 - exp(-of->deep.restart_s / of->mtbf_s);
+    return near + of->deep.share * (far - near);
+}
+
 START_TEST(goodput_rises_as_checkpoints_block_less)
 {
     double before = 0;
@@ -421,6 +430,7 @@ START_TEST(goodput_rises_as_checkpoints_block_less)
                                 1e-12);
         ck_assert_double_lt(of.lost_share, 0.05);
         ck_assert_double_eq(of.interval_s, of.steps * run.step_s);
+        ck_assert_double_eq_tol(of.restart_share, restarting(&of.renewal), 1e-12);
         ck_assert_double_ge(of.interval_s, of.renewal.pending_s);
         ck_assert_double_eq_tol(of.run_s.mean * of.kept, run.work_s, 1e-6 * run.work_s);
         ck_assert_double_lt(of.run_s.low, of.run_s.mean);

@@ -175,6 +175,15 @@ START_TEST(failures_leave_fewer_tokens)
 }
 END_TEST
 
+START_TEST(half_a_second_trains_some_tokens)
+{
+    struct design_request request = asked(0.5 / 86400);
+    struct design design = design_of(&request);
+    ck_assert(isfinite(design.best.loss));
+    ck_assert_double_gt(design.best.training.tokens, 0);
+}
+END_TEST
+
 START_TEST(a_budget_used_up_by_serving_has_no_design)
 {
     struct design_request request = asked(1);
@@ -215,6 +224,7 @@ static Suite *design_suite(void)
     tcase_add_test(tcase, a_budget_in_flops_gives_the_same_design_as_in_time);
     tcase_add_test(tcase, more_gpus_train_to_a_lower_loss);
     tcase_add_test(tcase, failures_leave_fewer_tokens);
+    tcase_add_test(tcase, half_a_second_trains_some_tokens);
     tcase_add_test(tcase, a_budget_used_up_by_serving_has_no_design);
     tcase_add_test(tcase, if_no_plan_fits_there_is_no_design);
     tcase_add_test(tcase, an_interruption_ends_the_design_search);
