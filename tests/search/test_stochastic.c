@@ -153,6 +153,18 @@ START_TEST(counts_add_up_and_stay_within_space_and_budget)
 }
 END_TEST
 
+/* Strategies of one method share its budget, also if their number does not divide it. */
+START_TEST(no_more_plans_are_scored_than_the_budget_allows)
+{
+    struct search_request request = new_request(drawing[_i]);
+    for (request.budget = 1; request.budget <= 15; request.budget += 2) {
+        struct search_result drawn = search_of(&request);
+        ck_assert_double_le(drawn.evaluated + exclusion_of(&drawn, "memory"), request.budget);
+        search_result_release(&drawn);
+    }
+}
+END_TEST
+
 START_TEST(in_a_tiny_space_nearly_every_seed_finds_the_optimum)
 {
     enum { SEEDS = 20, AT_LEAST = 18 };
@@ -288,6 +300,7 @@ static Suite *suite(void)
                         answers_are_feasible_plans_of_the_space_and_no_faster_than_the_optimum, 0,
                         3 * NUM_DRAWING);
     tcase_add_loop_test(tests, counts_add_up_and_stay_within_space_and_budget, 0, NUM_DRAWING);
+    tcase_add_loop_test(tests, no_more_plans_are_scored_than_the_budget_allows, 0, NUM_DRAWING);
     tcase_add_loop_test(tests, in_a_tiny_space_nearly_every_seed_finds_the_optimum, 0, NUM_DRAWING);
     tcase_add_loop_test(tests, if_no_plan_fits_the_exclusions_count_memory, 0, NUM_DRAWING);
     tcase_add_loop_test(tests, if_every_plan_breaks_a_rule_the_exclusions_name_it, 0, NUM_DRAWING);

@@ -37,6 +37,38 @@ static struct data_comm layer_comm(int messages)
     return (struct data_comm){ messages * comm.reduce_s, messages * comm.gather_s };
 }
 
+/* Seconds of a microbatch's passes on the only stage. */
+static struct stage_score passes_with(const char *layout)
+{
+    struct stage_share all = { .layers = planned.model.layers };
+    planned_layout(layout);
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    struct stage_score score = evaluate_stage(evaluator, &planned.plan, &all);
+    evaluator_free(evaluator);
+    return score;
+}
+
+/* Without prefetch each layer waits for its weights, as without any overlap. In the backward, the
+ * reduction of a layer's gradients overlaps the next layer's backward; the last one is exposed. */
+START_TEST(without_prefetch_only_reductions_overlap)
+{
+    planned_load("dgx-h100", "torchtitan", "gpt3-1.3b", 16);
+    planned.model.batch = 16;
+    planned.system.stack.shards.prefetch = 0;
+    planned.system.stack.shards.message_per_rank_s = 0;
+    struct stage_score none = passes_with("dp16 mb1 zero3 overlap=none");
+    struct stage_score some = passes_with("dp16 mb1 zero3 overlap=param");
+    double layers = planned.model.layers, layer_s = planned.pieces.at[0].backward.total_s;
+    double reduce_s = layer_comm((int)planned.system.stack.shards.layer_messages).reduce_s;
+    double both_s = overlapped_s(&planned.system.profile, layer_s, reduce_s);
+    ck_assert_double_eq_tol(some.forward_s, none.forward_s, 1e-12);
+    ck_assert_double_gt(reduce_s, 0);
+    ck_assert_double_eq_tol(some.backward_s - none.backward_s,
+                            layers * (both_s - layer_s - reduce_s) + reduce_s, 1e-9);
+    planned_release();
+}
+END_TEST
+
 static const struct {
     const char *model, *layout;
 } cases[] = { { "gpt3-1.3b", "dp16 mb1 zero3 overlap=none" },
@@ -108,6 +140,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("chunk");
+    tcase_add_test(tc, without_prefetch_only_reductions_overlap);
     tcase_add_loop_test(tc, a_layer_is_gathered_in_the_stacks_number_of_messages, 0, LENGTH(cases));
     tcase_add_loop_test(tc, offloaded_activations_are_copied_during_the_layers_passes, 0, 2);
     Suite *s = suite_create("sim/engine/chunk");

@@ -1,9 +1,12 @@
 #include "tests/testing.h"
 
 #include "base/length.h"
+#include "sim/engine/simulate.h"
+#include "tests/sim/named.h"
 #include "tests/sim/planned.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* NCCL's rings have 24 channels on a DGX H100. Each channel takes 9.1875 MiB per connection. */
 START_TEST(a_connection_of_a_channel_takes_9_1875_mib)
@@ -146,6 +149,44 @@ START_TEST(recompute_keeps_one_checkpoint_per_group_of_layers)
     ck_assert_double_eq(memory.recompute_bytes,
                         3 * pieces->at[0].saved_bytes - pieces->at[0].input_bytes +
                             pieces->at[0].moment_bytes - pieces->at[PIECE_HEAD].saved_bytes);
+}
+END_TEST
+
+static double peak_of(struct evaluator *evaluator, const char *layout)
+{
+    struct plan plan = plan_of(layout, &planned.arena);
+    return evaluate_peak_bytes(evaluator, &plan);
+}
+
+/* Where full recompute does not fit, layers share a checkpoint: the fewest layers that fit, or as
+ * many as still lower the peak. A limit between two peaks chooses the lower one. */
+START_TEST(layers_share_a_checkpoint_until_the_peak_fits)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
+    planned_layout("mb4 recompute=full");
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    double before = peak_of(evaluator, "dp1 mb4 recompute=full"), least = before;
+    char layout[64];
+    int every = 2;
+    for (; every <= planned.model.layers; every++) {
+        snprintf(layout, sizeof layout, "dp1 mb4 recompute=full:%d", every);
+        least = peak_of(evaluator, layout);
+        if (least >= before)
+            break;
+        struct plan plan = planned.plan;
+        ck_assert_double_eq(evaluate_fitting_bytes(evaluator, &plan, (before + least) / 2), least);
+        ck_assert_int_eq(plan.recompute, RECOMPUTE_EVERY);
+        ck_assert_int_eq(plan.recompute_every, every);
+        before = least;
+    }
+    ck_assert_int_gt(every, 3);
+    struct plan plan = planned.plan;
+    ck_assert_double_eq(evaluate_fitting_bytes(evaluator, &plan, 1), before);
+    ck_assert_int_eq(plan.recompute_every, every - 1);
+    plan = planned.plan;
+    evaluate_fitting_bytes(evaluator, &plan, 1e12);
+    ck_assert_int_eq(plan.recompute, RECOMPUTE_FULL);
+    evaluator_free(evaluator);
 }
 END_TEST
 
@@ -360,6 +401,7 @@ static Suite *suite(void)
     tcase_add_test(tc, offloaded_bytes_leave_the_gpu);
     tcase_add_test(tc, stages_hold_the_state_of_their_layers);
     tcase_add_test(tc, recompute_keeps_one_checkpoint_per_group_of_layers);
+    tcase_add_test(tc, layers_share_a_checkpoint_until_the_peak_fits);
     tcase_add_test(tc, a_backward_holds_gradients_until_they_are_read);
     tcase_add_test(tc, gradients_of_16_bits_are_widened_after_activations_are_freed);
     tcase_add_test(tc, adam_with_16_bit_moments_widens_no_gradients);
