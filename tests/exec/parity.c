@@ -113,11 +113,25 @@ static void keep_step(struct parity_result *to, int i, const struct step_result 
     to->is_skipped[i] = result->is_skipped;
 }
 
-static bool run_steps(struct job *job, struct rank *rank)
+/* A step gives back all memory that it takes, so every step but the first, which takes memory that
+ * later steps use again, ends with as much in use as it began with. */
+static bool gives_back(const struct rank_device *on, int i, size_t *before_bytes, struct err *err)
+{
+    size_t used_bytes = on->api->memory(on->device).used_bytes;
+    bool is_kept = i > 0 && used_bytes != *before_bytes;
+    if (is_kept)
+        err_set(err, ERR_SYSTEM, "memory", "%zu bytes before a step, %zu after it", *before_bytes,
+                used_bytes);
+    *before_bytes = used_bytes;
+    return !is_kept;
+}
+
+static bool run_steps(struct job *job, const struct rank_device *on, struct rank *rank)
 {
     const struct parity_run *run = job->run;
     int first = run->first_step > 0 ? run->first_step : 1;
     double losses[MOST_STEPS];
+    size_t used_bytes = 0;
     if (run->before && !run->before(rank, run, &job->err))
         return false;
     for (int i = 0; i < run->steps; i++) {
@@ -125,6 +139,8 @@ static bool run_steps(struct job *job, struct rank *rank)
         if (run->at_step)
             run->at_step(run, job->rank, first + i);
         if (!rank_step(rank, first + i, NULL, &result, &job->err))
+            return false;
+        if (!gives_back(on, i, &used_bytes, &job->err))
             return false;
         losses[i] = result.loss;
         if (job->rank == 0 || run->process)
@@ -143,7 +159,7 @@ static bool run_steps(struct job *job, struct rank *rank)
 static void run_rank(struct job *job, const struct rank_device *on)
 {
     struct rank *rank = rank_new(job->setup, on, &job->err);
-    if (rank && !run_steps(job, rank))
+    if (rank && !run_steps(job, on, rank))
         on->comm_api->abort(on->comm);
     rank_free(rank);
 }
