@@ -54,7 +54,8 @@ double descent_steps_to(const struct descent *descent, const struct descent_run 
         else
             above = middle;
     }
-    return ceil(above);
+    double steps = ceil(above); /* one fewer than needed if it lies before the crossing */
+    return descent_loss(descent, run, steps) <= loss ? steps : steps + 1;
 }
 
 static double scale_of(const struct descent *descent, double apart)
