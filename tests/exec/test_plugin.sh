@@ -8,7 +8,7 @@ set -u
 
 command -v "${CC:-cc}" >/dev/null || { echo "no C compiler to make plugins with; its package is gcc"; exit 77; }
 digest=$(cat "$SIMSEARCH_PLUGINS/tables") || fail "no digest of this program's tables"
-export SIMSEARCH_PLUGINS=$work
+export SIMSEARCH_PLUGINS=$work SIMSEARCH_DATA=${SIMSEARCH_DATA:-$PWD} # a copied program finds no data folder
 plan=(--model tiny --batch 8 --gpus 1 --layout "dtype=fp32" --steps 1)
 
 # make_plugin NAME SOURCE: compiles a plugin
@@ -38,7 +38,7 @@ for tables in "const unsigned long long simsearch_tables = 1;" "$ours"; do # the
     refused mpi
 done
 
-# A plugin that matches, but has neither device nor communicators.
+# This plugin matches the program, but has neither a device nor communicators.
 empty="$ours static void *none[3]; void *simsearch_backend(void) { return none; }"
 make_plugin cuda "$empty"
 make_plugin mpi "$empty"
@@ -56,7 +56,7 @@ rm "$work/simsearch-cuda.so"
 run 6 run "${plan[@]}" --backend cuda
 says "^simsearch: cuda: simsearch-cuda.so is not installed; .make. builds it where its library is found"
 
-# Without the variable SIMSEARCH_PLUGINS. The error names the file that was found.
+# Without the variable SIMSEARCH_PLUGINS, the error names the file that was found.
 unset SIMSEARCH_PLUGINS
 mkdir -p "$work/bin" "$work/lib/simsearch"
 cp "$SIMSEARCH" "$work/bin/"
