@@ -48,7 +48,7 @@ failed=0
 [ $# -gt 0 ] || set -- sm_80 sm_90a sm_100
 for arch; do
     for kernel in kernels/cuda/*.cu; do
-        "$work/nvrtc" "$kernel" "$arch" tests/cuda12/include || { failed=1; echo "$kernel: not for $arch"; }
+        "$work/nvrtc" "$kernel" "$arch" tests/cuda12/include || { failed=1; echo "$kernel does not compile for $arch"; }
     done
 done
 exit $failed

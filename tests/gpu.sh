@@ -206,7 +206,7 @@ tell() {
     case $code in
         0) verdict=passed lines=12 ;;
         77) verdict=skipped lines=12 ;;
-        "") echo "did not end in $((ended_s - begun_s)) s; before: $(tail -n 1 "$log")" >>"$log" ;;
+        "") echo "did not end in $((ended_s - begun_s)) s; last output: $(tail -n 1 "$log")" >>"$log" ;;
     esac
     printf '\n== %s\n' "$title"
     tail -n $lines "$log"
@@ -388,7 +388,7 @@ compare() {
     [ "$code" = 0 ] || { echo "$2: exit $code"; return "$code"; }
     near "$(losses "$own/two")" "$3" ||
         { echo "$2: losses $(losses "$own/two"), on the host $3"; return 1; }
-    echo "$2: as on the host"
+    echo "$2: losses equal the host's"
 }
 
 # each_of COMM WHAT WANTED LAYOUT...: runs all layouts, even if one fails. `WANTED LAYOUT` prints
@@ -397,7 +397,7 @@ each_of() {
     local comm=$1 what=$2 wanted=$3 layout losses bad=0
     shift 3
     for layout; do
-        losses=$($wanted "$layout") || { echo "$layout: not on the host"; return 1; }
+        losses=$($wanted "$layout") || { echo "$layout: the host could not run it"; return 1; }
         compare "$comm" "$layout" "$losses"
         case $? in
             0) ;;
@@ -405,7 +405,7 @@ each_of() {
             *) bad=$((bad + 1)) ;;
         esac
     done
-    echo "$# $what of 2 ranks over $comm: $(($# - bad)) as on the host"
+    echo "$# $what of 2 ranks over $comm: $(($# - bad)) have the host's losses"
     [ "$bad" = 0 ]
 }
 
@@ -445,7 +445,7 @@ launches() {
     ops=$(sed -n '/^  "by_kind": {/,/^  }/ s/^      "count": \([0-9.]*\).*/\1/p' "$own/off.json" |
         awk '{ sum += $1 } END { print sum }')
     [ "$(exact_losses "$own/off.json")" = "$(exact_losses "$own/on.json")" ] ||
-        { echo "other losses with graphs"; return 1; }
+        { echo "the losses differ with graphs"; return 1; }
     awk -v off="$(number "$own/off.json" measured step_s)" -v on="$(number "$own/on.json" measured step_s)" \
         -v ops="$ops" 'BEGIN {
             printf "the same losses; step %.3f ms op by op, %.3f ms as graphs: %.2f us an op\n",
@@ -492,14 +492,14 @@ beside_registered() {
     figure bandwidth_ms "$bandwidth"
     gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | grep -Eo 'H[12]00' | head -n 1)
     row=$(grep "^| $1 | ${gpu:-none} |" docs/performance.md)
-    [ "$row" ] || { echo "nothing is registered for $1 on ${gpu:-this GPU}"; return; }
+    [ "$row" ] || { echo "docs/performance.md has no prediction for $1 on ${gpu:-this GPU}"; return; }
     while read -r key value; do
         figure "registered_$key" "$value"
     done < <(awk -F ' *[|] *' '{ print "step_ms", $4 + 0; print "mfu_percent", $5 + 0
         print "products_ms", $6 + 0; print "attention_ms", $7 + 0; print "bandwidth_ms", $8 + 0 }' <<<"$row")
     awk -F ' *[|] *' -v step="$(number "$2" measured step_s)" -v mfu="$(number "$2" measured mfu)" \
         -v products="$products" -v attention="$attention" -v bandwidth="$bandwidth" '{
-            printf "measured (registered), ms: step %.1f (%s), products %s (%s), attention %s (%s), ",
+            printf "measured (predicted in docs/performance.md), ms: step %.1f (%s), products %s (%s), attention %s (%s), ",
                 1e3 * step, $4, products, $6, attention, $7
             printf "bandwidth %s (%s); MFU %.1f (%s) %%\n", bandwidth, $8, 100 * mfu, $5 }' <<<"$row"
 }

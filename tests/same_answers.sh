@@ -2,10 +2,9 @@
 # usage: tests/same_answers.sh BASE [PATTERN]   (make same-answers BASE=COMMIT)
 #
 # Builds the commit BASE, and runs it and the program in $SIMSEARCH with the same command lines
-# ("questions"): those that the function `questions` prints and that match the extended regular
-# expression PATTERN. Text, JSON, files written
-# and exit codes must be equal byte for byte, except measured times. Runs on the host must have
-# equal losses, bit by bit. Prints what differs and exits 1 if anything does.
+# ("questions"). The function `questions` prints them; PATTERN, an extended regular expression, selects
+# some. Text, JSON, files written and exit codes must be equal byte for byte, except measured times.
+# Runs on the host must have equal losses, bit by bit. Prints what differs and exits 1 if anything does.
 #
 # KEEP=FOLDER keeps both answers, FOLDER/base and FOLDER/here, for a closer look.
 # shellcheck disable=SC2016 # questions name $out, which is another folder for each of the two

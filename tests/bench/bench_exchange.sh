@@ -31,8 +31,8 @@ for exchange in ${EXCHANGES:-$exchanges}; do
     bench_exchange "$exchange"
 done
 
-# Of the pairs of exchanges whose predicted times differ by more than a tenth, prints how many were
-# measured in the same order.
+# Prints how many pairs of exchanges were measured in the predicted order. Only pairs whose predicted
+# times differ by more than a tenth are counted.
 awk -F '\t' '{ name[NR] = $1; predicted[NR] = $2; measured[NR] = $3 }
     END {
         for (i = 1; i <= NR; i++)
@@ -47,5 +47,5 @@ awk -F '\t' '{ name[NR] = $1; predicted[NR] = $2; measured[NR] = $3 }
         printf "order: %d of %d pairs as predicted\n", pairs - wrong, pairs
     }' "$work/rows"
 awk -F '\t' '!($6 > 0 && $6 == $7) { print "  " $1 " sent " $7 " bytes a step and not " $6; wrong++ }
-    END { printf "bytes: %d exchanges sent what was predicted of them\n", NR - wrong }' "$work/rows"
+    END { printf "bytes: %d exchanges sent as many bytes as predicted\n", NR - wrong }' "$work/rows"
 show_errors exchanges "$work/rows"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests `simsearch calibrate` with the output of other benchmarks, and its error messages. A calibration
-# of this machine takes half a minute, so tests/calibration/test_host_calibration.c tests its parts and
-# tests/bench/bench_loop.c the whole.
+# of this machine takes half a minute, so tests/calibration/test_host_calibration.c tests its parts, and
+# tests/bench/bench_loop.c tests all of it.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -21,8 +21,8 @@ run 0 simulate --model gpt3-13b --gpus 8 --cluster dgx-h100 --layout "tp8 mb1" -
 without=$(grep -m1 '"tensor_comm_s"' "$work/out")
 [ "$with" != "$without" ] || fail "measured collectives change nothing"
 
-# A profile from a disturbed machine is marked so in every answer, and no interval is narrower than
-# the profile's error.
+# A profile is disturbed if other programs ran during its measurement. Every answer that uses it says so,
+# and has no interval narrower than the profile's error.
 sed -E 's/"measured": true,/&"disturbed": {"core_share": 0.12, "held_out_error": 0.5},/;
     s/"error_log": 0\.[0-9]+/"error_log": 0.5/' "$work/here.json" >"$work/busy-here.json"
 run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layout "tp8 mb1"
@@ -31,7 +31,7 @@ shows 'profile disturbed, typical error 20.5 %'
 run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layout "tp8 mb1" --json
 shows 'a rank got only 12 % of its core. Predictions of held-out steps were up to 50 % off'
 
-# The measurements of a run may refine only the profile of the plan that was run.
+# `calibrate --refine RUN PLAN` accepts only a run of that plan.
 run 0 --model tiny --gpus 1 --precision fp32 --stack host -o "$work/plan.json" --quiet
 # A run with other programs on its cores is rejected, so this test writes a high core share into the
 # run's file.

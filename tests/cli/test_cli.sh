@@ -108,7 +108,7 @@ same() {
     grep -v '^searched' out >first
     # shellcheck disable=SC2086
     run 0 $second
-    grep -v '^searched' out | diff first - >changed || fail "prints something else: $(head -3 changed)"
+    grep -v '^searched' out | diff first - >changed || fail "its output differs from that of simsearch $first: $(head -3 changed)"
 }
 llama="--model llama2-7b --jobs 1 --top 1"
 same "$llama --gpus 8 --seq 8k --tokens 100B --price 2" \
@@ -469,7 +469,7 @@ run 3 simulate --gpus 64 --model tiny --layout tp64
 run 3 --gpus 2 --model tiny --cluster rtx-2080ti-4 --precision bf16
 says 'bf16'
 
-# With --json, exit code 3 prints its document for every kind of answer.
+# With --json, a command that ends with exit code 3 still prints a document.
 owes_json() {
     run 3 "$@" --json --jobs 1
     shows '"feasible": false'
@@ -528,7 +528,7 @@ if asks_large; then
     shows "proved the best of its space: layers divided as Megatron can, "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
-# A layout with a risk of running out of memory above the accepted one is ranked, but the space is not
+# A layout whose risk of running out of memory exceeds the accepted risk is ranked, but the space is not
 # widened to contain it.
 run 0 --gpus 256 --model llama3-70b --compare "tp4 pp4 dp16 mb1 vpp20 sp zero1"
 shows 'rank 1 of .* tight: P\(out of memory\) [0-9]+ %, '
@@ -631,7 +631,7 @@ run 0 simulate "${large[@]}" --layout "$owned"
 shows 'fits with   cp2 dp64: .*recompute=selective:mlp: '
 run 0 simulate "${large[@]}" --layout "$owned" --json
 keys remedies change
-# The command to export a layout has only options of export.
+# The printed command that exports a layout has only options that `export` accepts.
 run 0 export --gpus 8 --model llama3-8b --layout "tp2 pp1 dp4 mb1 sp zero1" --to megatron
 run 0 simulate --gpus 8 --model llama3-8b --layout "tp2 mb1 sp zero1" --documents mean=2k --reserve "1 GiB"
 shows '^      simsearch export --gpus 8 --model llama3-8b --layout "tp2 pp1 dp4 mb1 sp zero1" --to megatron -o plan$'
@@ -848,8 +848,8 @@ run 0 design --gpus 8 --days 1 -o design.json --json
 keys params active_params tokens loss loss_low loss_high law law_source flops unique_tokens epochs \
     inference_tokens batch model aspect_source searches laws layout days dollars gpus cluster best \
     proved_optimal assumptions
-# The days of the designed run, failures and checkpoints included, are those of the budget, and a search
-# for the designed model finds the same layout.
+# The designed run, with its failures and checkpoints, takes as many days as the budget has. A search for
+# the designed model finds the same layout.
 shows '^  "days": (1\.0|0\.99999|1\.00000)'
 shows '"goodput": 0\.9'
 layout=$(grep -oE '"layout": "[^"]*"' out | sort -u)

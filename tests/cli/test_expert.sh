@@ -48,9 +48,9 @@ shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
 
 # --- DeepSeek-V3 on its 2,048 H800 --------------------------------------------------------------
 
-# arXiv 2412.19437, sections 3.2 and 3.3: 16 stages with DualPipe, 64 ranks of experts, ZeRO-1; norms and
-# up-projections recomputed. It fits the software that ran it, and is ranked among the plans of its degrees, with
-# the parts of the step that differ.
+# The layout of arXiv 2412.19437, sections 3.2 and 3.3: 16 stages with DualPipe, expert parallelism over
+# 64 ranks, ZeRO-1; norms and up-projections are recomputed. It fits in memory with the software that ran
+# it. It is ranked among the plans of its degrees, and the parts of the step that differ are printed.
 paper="pp16 ep64 mb1 schedule=dualpipe zero1 overlap=ep recompute=selective:mla_up_proj+layernorm stages=Et*3|(t*4|)*14ttmL"
 deepseek=(--gpus 2048 --model deepseek-v3 --cluster h800-8 --precision fp8-block --optimizer adam-bf16)
 run 0 simulate "${deepseek[@]}" --stack hai-llm --layout "$paper" --json

@@ -117,7 +117,7 @@ grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "the nearest plan is not 
 [ -s errors ] || fail "a refusal prints no message"
 run 3 export --model llama2-7b --gpus 8 --layout "tp2 mb1 zero1" --to torchtitan
 run 3 export --model deepseek-v3.2 --gpus 256 --batch 256 --layout "tp1 ep8 mb1 zero3" --to torchtitan
-grep -q "deepseek-v3.2 is not in torchtitan's registry" errors || fail "an indexer is not noticed"
+grep -q "deepseek-v3.2 is not in torchtitan's registry" errors || fail "the message does not say that torchtitan lacks the model"
 # No framework supports recompute of a fraction of each chunk's layers; the nearest plan recomputes at
 # least as much.
 share="pp2 mb1 recompute=block-share:0.3"
@@ -132,8 +132,8 @@ run 3 export --model llama3-8b --gpus 8 --layout "$mixed" --to megatron --json
 grep -q "recompute-modules is one list for all ranks" errors out || fail "stages with different modules were not refused"
 grep -q '"nearest": "tp1 pp4 dp2 mb1 recompute=selective:core_attn+mlp+layernorm"' out ||
     fail "no nearest plan for stages with different modules"
-# FSDP keeps parameters whole for a step or gathers them in each pass. ZeRO-3 that gathers once a step
-# is called zero2 there.
+# In torchtitan, FSDP keeps parameters whole for a step or gathers them in each pass. The nearest plan to
+# this one keeps them, which is zero2.
 run 3 export --model llama3-8b --gpus 16 --layout "pp2 mb1 zero3" --to torchtitan --json
 grep -q '"nearest": "tp1 pp2 dp8 mb1 zero2' out || fail "no nearest plan for parameters kept for a step"
 run 2 export plan.json --to megatrom

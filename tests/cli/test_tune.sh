@@ -83,7 +83,8 @@ mistake E3 'drop --overlap-moe-expert-parallel-comm' "" --overlap-moe-expert-par
 mistake E4 'add --moe-expert-capacity-factor' "" --moe-pad-expert-input-to-capacity
 base=base
 
-# All settings that cost time but are not part of a plan, and environment variables that a script sets.
+# Finds all settings that cost time but are not part of a plan, and environment variables that a script
+# sets.
 grep -v -x -e --overlap-param-gather base/args.txt >slow.txt
 printf '%s\n' --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion \
     --no-bias-gelu-fusion --no-bias-dropout-fusion --no-persist-layer-norm --no-rope-fusion \
@@ -191,7 +192,7 @@ shows '"measured_s": 8.3'
 shows '"term": "not_explained_s"'
 run 0 tune base/args.txt train.log --gpus 16
 shows 'measured  8.3 s, explained'
-# A trace of PyTorch's profiler in place of a log: a step of 8 s, of which 6 s are a product.
+# A trace of PyTorch's profiler in place of a log: a step of 8 s, of which a matrix product takes 6 s.
 printf '{ "schemaVersion": 1, "deviceProperties": [], "traceEvents": [ { "ph": "X", "cat": "%s", "name": "%s", "ts": 0, "dur": %s }, { "ph": "X", "cat": "%s", "name": "%s", "ts": 0, "dur": %s } ] }\n' \
     user_annotation 'ProfilerStep#2' 8e6 kernel made_up_gemm 6e6 >trace.json
 run 0 tune base/args.txt trace.json --gpus 16

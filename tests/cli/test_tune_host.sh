@@ -8,7 +8,7 @@ set -u
 . "$(dirname "$0")/../program.sh"
 [ -n "${CAMPAIGN:-}" ] || exit 0
 cd "$work" || exit 1
-command -v python3 >/dev/null || { echo "no python3, which fills in the times"; exit 77; }
+command -v python3 >/dev/null || { echo "python3, which fills in the measured times, is not installed"; exit 77; }
 
 run 0 calibrate --quick --for tiny -o here.json
 # Fills in the times of the proposed runs by making them. Prints the share of their cores that they got.

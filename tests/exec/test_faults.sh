@@ -48,7 +48,7 @@ resume() {
     local step=$((10#${3##*-}))
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume \
         --json >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
-    [ "${VARIANT-}" != asan ] || return # steps are slow, and the bits do not depend on the variant
+    [ "${VARIANT-}" != asan ] || return # steps are slow, and the bits do not depend on the sanitizer
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json \
         >"$work/whole" 2>/dev/null
     read -ra whole <<<"$(losses_in "$work/whole")"

@@ -42,7 +42,7 @@ shows '^no GPU: nothing else can be run'
 nvidia_smi "NVIDIA H200, 0.0" 0
 if [ "${CAMPAIGN:-}" ]; then # tests/exec/test_cuda_run.sh has two ranks too
     gpu_script 0 '^two ranks, NCCL$'
-    shows '^two ranks, NCCL +passed .* 7 layouts of 2 ranks over nccl: 7 as on the host'
+    shows '^two ranks, NCCL +passed .* 7 layouts of 2 ranks over nccl: 7 have the host.s losses'
 fi
 mkdir "$work/presets" # models have one layer, because drawing initial weights on the host takes long
 sed 's/"layers": 12/"layers": 1/; s/50257/512/' models/presets/gpt2.json >"$work/presets/gpt2.json"
@@ -58,7 +58,7 @@ EOM
 chmod +x "$work/bin/python3"
 SIMSEARCH_HOLLOW_GPUS=1 gpu_script 0 '^(graphs|gpt2, bf16|calibrate --refine)$'
 shows '^graphs +passed .* the same losses'
-shows '^measured \(registered\), ms: step [0-9.]+ \([0-9.]+ \([0-9.]+ to .* products [0-9.]+ \([0-9.]+ .* MFU '
+shows '^measured \(predicted in docs/performance.md\), ms: step [0-9.]+ \([0-9.]+ \([0-9.]+ to .* products [0-9.]+ \([0-9.]+ .* MFU '
 shows '^calibrate --refine +skipped .* not calibrated'
 shows '^gpt2, bf16 +passed .* PyTorch [0-9.]+ %; step .* PyTorch 0\.2500 s'
 grep -q '"title": "gpt2, bf16", "verdict": "passed".* "attention_ms": [0-9.]*,.* "registered_step_ms": [0-9.]*,.* "torch_step_s": 0.25 }' "$KEPT/result.json" ||
@@ -74,7 +74,7 @@ shows '^Run the script again to continue'
 
 # A missing file fails its section; the other sections still run.
 MODEL=$work/none.json gpu_script 1 '^(two ranks, staged|calibrate --refine)$'
-shows '^two ranks, staged +FAILED .* dp2: not on the host'
+shows '^two ranks, staged +FAILED .* dp2: the host could not run it'
 shows '^calibrate --refine +skipped .* not calibrated'
 
 # Missing GPU information is reported before any measurement.
@@ -83,7 +83,7 @@ says '^simsearch: nvml: '
 
 last=(gpu_ops "bias gradient")
 "$BUILT/tests/gpu/gpu_ops" "bias gradient" >"$work/out" || fail "gpu_ops failed"
-shows '^1 of 1 ops as on the host'
+shows '^1 of 1 ops give the host.s results'
 
 # The kit contains the tree, the programs and their libraries. On a machine without a GPU it reports
 # this.

@@ -142,7 +142,7 @@ static bool check_op(const char *op)
     srunner_run_all(runner, CK_SILENT);
     int failed = srunner_ntests_failed(runner);
     TestResult **failures = srunner_failures(runner);
-    printf("%s: %d of %d cases as on the host\n", op, srunner_ntests_run(runner) - failed,
+    printf("%s: %d of %d cases give the host's results\n", op, srunner_ntests_run(runner) - failed,
            srunner_ntests_run(runner));
     for (int i = 0; i < failed && i < MOST_SHOWN; i++)
         printf("  %s\n", tr_msg(failures[i]));
@@ -180,6 +180,6 @@ int main(int argc, char **argv)
         passed += on_gpu_alone(op, MOST_S, check_op, op);
         count++;
     }
-    printf("%d of %d ops as on the host\n", passed, count);
+    printf("%d of %d ops give the host's results\n", passed, count);
     return passed < count;
 }
