@@ -62,7 +62,8 @@ void draw_blocks(struct model *model, uint64_t seed)
         .num_kinds = 2,
         .num_runs = 2,
     };
-    if (blocks_have_one_width(&model->blocks)) /* such a model has one kind of blocks */
+    if (blocks_have_one_width(&model->blocks)) /* a model whose blocks have one width has one
+                                                * kind of blocks */
         model->blocks = (struct blocks){ 0 };
 }
 

@@ -71,7 +71,8 @@ START_TEST(recompute_changes_no_bit)
 }
 END_TEST
 
-/* Only some stages of the second run recompute attention's core, at each rank's place in turn. */
+/* In the second run only one of the two stages recomputes the attention core: the first stage or
+ * the second. */
 START_TEST(recompute_of_some_stages_changes_no_bit)
 {
     static const char *const sets[] = { "core_attn,none", "none,core_attn" };

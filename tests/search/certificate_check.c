@@ -81,7 +81,7 @@ static const struct word {
 };
 enum { SP = 4, PP = 6, RECOMPUTE, ZERO };
 
-/* The word's value in a plan; not that of sp, which is a bool. */
+/* A pointer to the word's value in a plan. Must not be called for sp, whose value is a bool. */
 static int *value_in(struct plan *plan, int word)
 {
     return (int *)((char *)plan + words[word].member);
@@ -104,10 +104,11 @@ static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
     return word->of ? count : word->count;
 }
 
-/* Whether the space has this split, or need not have it. Without empty chunks, all chunks have the
- * same number of layers, except that the first has `first` fewer and the last `last` fewer. With
- * modules for later tokens, the last `empty` chunks have no blocks and the others differ by at most
- * one layer, where modules beside the last blocks, but apart from the head, count as layers. */
+/* Whether the space has this split or need not have it. Without empty chunks, all chunks have the
+ * same number of layers, except that the first has `first` fewer and the last has `last` fewer.
+ * With modules that predict later tokens (MTP), the last `empty` chunks have no blocks, and the
+ * numbers of layers of the other chunks differ by at most one. MTP modules in the chunk of the last
+ * blocks count as layers if the head is in another chunk. */
 static bool is_there(const struct checker *c, int pp, int vpp, int first, int last, int empty,
                      int place)
 {
@@ -129,9 +130,10 @@ static bool is_there(const struct checker *c, int pp, int vpp, int first, int la
     return is_it;
 }
 
-/* Checks that the space has the even splits, those that count the embedding, the loss or both as
- * one layer, and up to three with modules for later tokens or the head in chunks without blocks:
- * for one chunk per stage, and for more if the space has another split of these. */
+/* Checks that the space has the even splits and the splits that count the embedding, the loss or
+ * both as one layer. Also checks up to three splits that have MTP modules or the head in chunks
+ * without blocks: with one chunk per stage always, with more chunks only if the space has another
+ * split into as many chunks. */
 static bool has_usual_splits(struct checker *c)
 {
     int pps[MOST_VALUES], count = values_of(c, PP, pps), layers = c->model->layers, has_all = 1;
@@ -171,7 +173,8 @@ static double least_bytes(struct checker *c, struct plan plan)
 }
 
 /* Checks a member's row. A row of four values stands for every set of sub-layers that selective
- * recompute can repeat. For full recompute, the row's layout may be one of the member's full:K. */
+ * recompute can repeat. For full recompute, the row's layout may have any full:K instead of full.
+ */
 static bool check_row(struct checker *c, const json_t *row, const struct plan *member)
 {
     const char *layout, *why;

@@ -313,7 +313,8 @@ static void add_stages(struct question *question, struct plan *plan)
     plan->mtp_place = MTP_APART;
 }
 
-/* Lets each stage repeat other parts in some plans with selective recompute. */
+/* In some plans with selective recompute, lets each stage recompute different parts of its layers.
+ */
 static void add_parts(struct question *question, struct plan *plan)
 {
     if (plan->recompute != RECOMPUTE_SELECTIVE || plan->pp == 1 ||

@@ -217,8 +217,8 @@ static bool split_is_missing(struct random *rng, json_t *certificate)
     return json_array_remove(splits, 0) == 0; /* removes the split of the layers for pp1 */
 }
 
-/* Removes a split that has the modules for later tokens, or the head, in a chunk without blocks,
- * and all its families. */
+/* Removes a split that has the modules that predict later tokens, or the head, in a chunk without
+ * blocks, together with all its families. */
 static bool later_split_is_missing(struct random *rng, json_t *certificate)
 {
     json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");

@@ -410,7 +410,8 @@ END_TEST
 /* --- bounds and engines -------------------------------------------------------------------------
  */
 
-/* The evaluator leaves out stages that repeat an earlier one. */
+/* evaluate_peak_bytes does not compute stages that repeat an earlier one, but must give the peak of
+ * all stages. */
 static void check_peak(struct evaluator *evaluator, const struct plan *plan)
 {
     struct prediction whole = evaluate(evaluator, plan);

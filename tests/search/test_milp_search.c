@@ -232,7 +232,7 @@ START_TEST(a_host_holds_the_state_of_its_nodes_ranks)
     ck_assert_double_eq_tol(joint_most_host_bytes(&prepared.search, &plan) / expected, 1, 1e-9);
     double mean = 16 * 4 * (16 * layer + table + 4096.0 / 2);
     ck_assert_double_eq_tol(joint_mean_host_bytes(&prepared.search, &plan) / mean, 1, 1e-9);
-    /* One node has one rank of each stage, so all parameters once. */
+    /* One node has one rank of each stage, so it has all parameters once. */
     ck_assert(plan_parse("tp1 pp4 dp1 mb1 offload=optimizer", &arena, &plan, &err));
     double all = 16 * (32 * model_layer_parameters(&model) + 2 * 128256.0 * 4096 + 4096);
     ck_assert_double_eq_tol(joint_most_host_bytes(&prepared.search, &plan) / all, 1, 1e-9);
@@ -295,8 +295,8 @@ START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
 }
 END_TEST
 
-/* The mean over hosts counts the microbatches in flight on the stage that has the fewest, which is
- * one on the last of two stages: 16 layers for each of eight ranks of a node, or of four. */
+/* joint_mean_host_bytes counts the microbatches in flight on the stage that has the fewest: one
+ * microbatch, on the last stage. A node has eight ranks, or four if the job has only four. */
 START_TEST(the_mean_host_holds_activations_of_the_fewest_microbatches_in_flight)
 {
     load("llama3-8b", 16);
@@ -309,7 +309,7 @@ START_TEST(the_mean_host_holds_activations_of_the_fewest_microbatches_in_flight)
     double layer = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=activations") / 30 / 8;
     static const struct {
         const char *layout;
-        int layers; /* on a host */
+        int layers; /* layers whose activations a host holds, summed over its ranks */
     } rows[] = { { "tp4 pp1 dp4 mb1 offload=activations", 30 * 8 },
                  { "tp4 pp1 dp1 mb1 offload=activations", 30 * 4 },
                  { "tp4 pp2 dp2 mb1 offload=activations", 16 * 8 },
@@ -321,12 +321,13 @@ START_TEST(the_mean_host_holds_activations_of_the_fewest_microbatches_in_flight)
 }
 END_TEST
 
-/* Stages are of one type if they have equally many layers of each kind and recompute equally
- * many. */
+/* Stages are of one type if they have equally many layers of each kind and recompute equally many
+ * layers. */
 static const struct {
     const char *layout;
     int types;
-    bool recomputes_alike; /* the same number of layers on all stages, or all layers of each */
+    bool recomputes_alike; /* whether all stages recompute the same number of layers, or each
+                            * stage recomputes all its layers */
 } divided[] = {
     { "tp1 pp4 dp1 mb1", 1, true },
     { "tp1 pp4 dp1 mb1 stages=7,9,7,9", 2, true },

@@ -148,9 +148,9 @@ START_TEST(the_best_set_of_parts_equals_searching_each_set)
 }
 END_TEST
 
-/* --- other parts on each stage ------------------------------------------------------------ */
+/* --- different recompute on each stage ---------------------------------------------------- */
 
-/* The peak of a plan without recompute over the instance's GPUs as stages. */
+/* The peak memory of a plan without recompute that has one stage per GPU. */
 static double most_bytes(int num_stages)
 {
     struct plan plan = plan_default();
@@ -162,8 +162,9 @@ static double most_bytes(int num_stages)
     return bytes;
 }
 
-/* Plans over two or three stages, of which every division with every combination of sets can be
- * listed. The first stage's activations hardly fit. Returns the fixed words. */
+/* Makes an instance with two or three stages, so small that every division of its layers with every
+ * combination of recomputed parts can be listed. The activations of the first stage hardly fit.
+ * Returns the fixed words of the layout. */
 static const char *make_small(uint64_t seed)
 {
     struct random rng = random_new(seed, 11);
@@ -180,11 +181,11 @@ static const char *make_small(uint64_t seed)
     return stages == 2 ? "tp1 pp2 mb1" : "tp1 pp3 mb1";
 }
 
-/* What a search found, to compare it with other methods. */
+/* What a search found; answers of several methods are compared. */
 struct answer {
     double step_s, candidates;
     bool is_proved;
-    int mixed; /* number of plans in the list whose stages repeat different parts */
+    int mixed; /* number of plans in the list whose stages recompute different parts */
     char layout[400];
 };
 
@@ -216,18 +217,19 @@ static void check_stages(uint64_t seed, const char *fix, int *mixed)
     struct uneven_space listed = uneven_space_list(&request);
     struct answer bnb = answer_of(request, "bnb"), dp = answer_of(request, "dp"),
                   milp = answer_of(request, "milp");
-    ck_assert_msg(bnb.is_proved && dp.is_proved, "seed %d", (int)seed);
+    ck_assert_msg(bnb.is_proved && dp.is_proved, "seed %d: bnb or dp did not prove its answer",
+                  (int)seed);
     ck_assert_msg(bnb.step_s == listed.fastest_s ||
                       fabs(bnb.step_s - listed.fastest_s) <= 1e-12 * listed.fastest_s,
-                  "seed %d: %s: %.17g, listed %.17g", (int)seed, bnb.layout, bnb.step_s,
-                  listed.fastest_s);
+                  "seed %d: %s: %.17g s, fastest of all listed plans %.17g s", (int)seed,
+                  bnb.layout, bnb.step_s, listed.fastest_s);
     ck_assert_double_eq(bnb.candidates, listed.plans);
     ck_assert_double_eq(dp.candidates, listed.plans);
     ck_assert_str_eq(dp.layout, bnb.layout);
     ck_assert_double_ge(milp.step_s, bnb.step_s * (1 - 1e-12));
     if (milp.is_proved)
-        ck_assert_msg(strcmp(milp.layout, bnb.layout) == 0, "seed %d: %s, milp %s", (int)seed,
-                      bnb.layout, milp.layout);
+        ck_assert_msg(strcmp(milp.layout, bnb.layout) == 0, "seed %d: bnb found %s, milp %s",
+                      (int)seed, bnb.layout, milp.layout);
     *mixed += bnb.mixed;
 }
 

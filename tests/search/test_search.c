@@ -292,10 +292,10 @@ static bool check_floor(void *context, const struct plan *plan)
     double floor_bytes = space_floor_bytes(&floored->floors, floored->evaluator, plan);
     double least_bytes = space_least_bytes(floored->space, floored->evaluator, plan);
     struct plan placed = *plan;
-    /* memory in which full recompute fits without the network's buffers, but not with them */
+    /* this memory is enough for full recompute only without the network's buffers */
     double most_bytes = evaluate_unplaced_bytes(floored->evaluator, plan);
-    ck_assert_double_le(
-        least_bytes, space_peak_bytes(floored->space, floored->evaluator, most_bytes, &placed));
+    ck_assert_double_le(least_bytes,
+                        space_peak_bytes(floored->space, floored->evaluator, most_bytes, &placed));
     ck_assert_double_gt(floor_bytes, 0);
     ck_assert_double_le(floor_bytes, least_bytes);
     ck_assert_double_le(evaluate_first_stage_bytes(floored->evaluator, plan), least_bytes);

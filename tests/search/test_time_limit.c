@@ -216,7 +216,8 @@ START_TEST(a_question_that_runs_out_of_time_says_so)
 }
 END_TEST
 
-/* Listing the families may take half of the limit; the other half is for those listed so far. */
+/* Listing the families of plans may take half of the time limit. The other half is for searching
+ * the families that were listed. */
 START_TEST(families_that_were_not_listed_in_time_prevent_a_proof)
 {
     const struct question bnb = { ask_bnb };

@@ -27,7 +27,7 @@ static void list_plan(struct listing *listing, const struct plan *plan)
             fmin(listing->found.fastest_s, evaluate_step_s(listing->evaluator, plan));
 }
 
-/* The sets of parts that a stage may repeat, the empty set first. */
+/* The sets of parts of a layer that a stage may recompute, the empty set first. */
 static int list_parts(const struct search_request *request, int sets[1 << REPLAY_PER_OP])
 {
     unsigned possible = plan_possible_replays(request->model);
@@ -43,8 +43,8 @@ static int list_parts(const struct search_request *request, int sets[1 << REPLAY
     return count;
 }
 
-/* Lists a plan of the named splits. With recompute_modules selective recompute stands for all sets
- * of parts. */
+/* Lists a plan with a split that the space names. If the request has recompute_modules, selective
+ * recompute stands for all sets of parts. */
 static void list_named(struct listing *listing, struct plan plan)
 {
     int sets[1 << REPLAY_PER_OP], count = 1;
@@ -201,8 +201,8 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
     }
 }
 
-/* Tries every combination of the stages' sets of parts. They count as one plan, as elsewhere in the
- * search. */
+/* Tries every combination of recomputed parts of the stages. They count as one plan, as elsewhere
+ * in the search. */
 static void list_sets(struct listing *listing, struct plan plan)
 {
     int sets[1 << REPLAY_PER_OP], of_stage[MOST_LISTED_LAYERS + 2] = { 0 };
@@ -282,7 +282,7 @@ static void list_divisions(struct listing *listing, struct plan plan)
     }
 }
 
-/* Whether the plan has all words of the request's `fix`, which must be degrees and mb. */
+/* Whether the plan has all words of the request's `fix`, which may have only degrees and mb. */
 static bool has_fixed_words(const struct search_request *request, const struct plan *plan)
 {
     struct text layout = { 0 };

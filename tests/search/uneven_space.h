@@ -7,8 +7,8 @@
 
 enum { MOST_LISTED_LAYERS = 9 };
 
-/* Results over all plans of the request, evaluated one by one. Of the request's words only `fix` is
- * read, and it may have only tp, pp and mb. */
+/* Results over all plans of the request, evaluated one by one. Of the layout words in the request,
+ * only `fix` is read, and it may have only tp, pp and mb. */
 struct uneven_space {
     double plans, fastest_s; /* HUGE_VAL: none fits */
 };

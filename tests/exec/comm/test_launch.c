@@ -86,7 +86,8 @@ START_TEST(a_rank_computes_with_one_thread)
 }
 END_TEST
 
-/* All ranks know the address and the token of the meeting; only rank 0 has its socket. */
+/* All ranks know the address and the token of the meeting (how ranks find each other); only rank 0
+ * has its socket. */
 START_TEST(ranks_share_the_meetings_address_and_token)
 {
     char text[600], address[2][64], token[2][64];
@@ -112,7 +113,8 @@ START_TEST(ranks_share_the_meetings_address_and_token)
 }
 END_TEST
 
-/* A pipe is read in pieces of 4 KiB, which may end within a line or between two. */
+/* The launcher reads a rank's output in pieces of 4 KiB. A piece may end within a line or between
+ * two lines. */
 START_TEST(long_lines_and_many_lines_are_copied_whole)
 {
     enum { LONG = 5000, MANY = 2000 };

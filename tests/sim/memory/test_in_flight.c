@@ -88,7 +88,8 @@ static void check_chunks_in_flight(const struct generator *generator,
     }
 }
 
-/* The memory model leaves out stages that repeat the one before. */
+/* The memory model does not compute a stage that repeats the stage before it, so no stage may need
+ * more microbatches in flight than the stage before it. */
 static void check_falls_by_stage(const struct generator *generator,
                                  const struct schedule_shape *shape)
 {

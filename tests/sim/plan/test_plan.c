@@ -343,8 +343,8 @@ static struct plan random_plan(struct random *rng)
     return plan;
 }
 
-/* shard= of all data ranks is the default, also of DualPipe, whose two copies double the ranks with
- * the same weights. */
+/* With shard= of all data ranks a plan equals the default, also with DualPipe, whose two copies of
+ * the model double the number of ranks with the same weights. */
 START_TEST(a_mirrored_plan_that_shards_over_all_data_ranks_folds_as_one_without_the_word)
 {
     struct plan given = plan_of("pp4 dp4 shard=4 zero1 schedule=dualpipe", &arena);

@@ -480,7 +480,7 @@ static int nth_reduction(const struct instrs *list, int n)
     return i;
 }
 
-/* Moves an instruction to a later place, in front of which no instruction waits for it. */
+/* Moves an instruction to a later place. No instruction between the two places may wait for it. */
 static void move(struct instrs *list, int from, int to)
 {
     struct instr moved = list->at[from];
@@ -490,8 +490,8 @@ static void move(struct instrs *list, int from, int to)
         list->at[i].after -= list->at[i].after > from && list->at[i].after <= to;
 }
 
-/* In DualPipe stages s and p - 1 - s hold the same two parts of the model. If one of them reduced
- * its parts in the other order, each would wait for the other. */
+/* In DualPipe stages s and p - 1 - s hold the same two parts of the model. If one of the stages
+ * reduced the gradients of its parts in the other order, each stage would wait for the other. */
 START_TEST(mirrored_stages_reduce_their_parts_in_the_same_order)
 {
     struct schedule *broken =
