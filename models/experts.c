@@ -43,6 +43,12 @@ static void add_launches(struct op *op, struct launches launches)
     op->backward_kernels += launches.backward;
 }
 
+/* Whether tokens get experts in turn, without a router. */
+static bool is_in_turn(const struct builder *b)
+{
+    return b->model->routing.kind == ROUTING_IN_TURN;
+}
+
 /* Adds the product with the router's matrix, which every tensor rank holds whole. Its logits are
  * fp32. */
 static void add_router(struct builder *b)
@@ -66,6 +72,27 @@ static void add_loss_counts(struct builder *b)
     enum { COUNT_BYTES = 8 };
     struct op *op = add_reader(b, OP_ALL_REDUCE, "router_counts", 1, b->model->experts);
     op->comm_bytes = COUNT_BYTES * op->n;
+}
+
+/* Launches that number the choices, take the remainder by the number of experts, and make equal
+ * shares (NeMo AutoModel, moe/layers.py, FakeBalancedGate). */
+static const struct launches choose_in_turn = { 6, 0 };
+
+/* Adds the op that makes the places and equal shares of rows without a router: 8 bytes of a number
+ * and 4 of a share for each row. */
+static void add_choices_in_turn(struct builder *b, int *shares, int *places)
+{
+    enum { NUMBER_BYTES = 8 };
+    double rows = b->dims->norm_tokens * b->model->topk;
+    struct op *op = add_reader(b, OP_ROUTE, "route", b->dims->norm_tokens, b->model->experts);
+    op->k = b->model->topk;
+    op->bytes = 3 * (NUMBER_BYTES + SHARE_BYTES) * rows;
+    op->backward_bytes = 0;
+    op->kernels = op->backward_kernels = 0;
+    add_launches(op, choose_in_turn);
+    *shares = add_output(b, op, VALUE_STATISTICS, SHARE_BYTES * rows);
+    *places = add_output(b, op, VALUE_PLACES, NUMBER_BYTES * rows);
+    ids_add(&op->saved, *places);
 }
 
 /* Adds the op that makes the shares and the places of the rows (their positions in the experts'
@@ -92,6 +119,12 @@ static void add_route(struct builder *b, int *shares, int *places)
         add_weight(b, op, WEIGHT_BIAS, experts, 1)->is_frozen = true;
     b->value = *places;
     add_loss_counts(b);
+}
+
+static struct expert_choice choice_of(const struct builder *b)
+{
+    return (struct expert_choice){ b->model->experts, b->model->topk, b->model->expert_groups,
+                                   b->model->topk_groups, is_in_turn(b) };
 }
 
 /* Sets an op's cost to 0, as the library that sends the rows does its work. */
@@ -158,6 +191,17 @@ static void add_dispatch(struct builder *b, int shares, int places)
     quantize_tokens(b, op);
 }
 
+/* The rows that arrive on a rank. Libraries that send tokens send each token once to every rank
+ * that holds some of its experts. */
+static double arriving_rows(const struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    if (!b->options->sends_tokens)
+        return d->expert_rows;
+    struct expert_choice choice = choice_of(b);
+    return d->expert_rows / choice.topk * routing_distinct(&choice, choice.experts / d->experts);
+}
+
 /* Adds a mark whose output has `rows` rows. Rows to the experts may travel quantised, in the
  * forward and as gradients; rows back have 16 bits in both (DeepSeek-V3, section 3.3.2). */
 static void add_expert_mark(struct builder *b, enum op_kind kind, const char *name, double rows)
@@ -171,15 +215,16 @@ static void add_expert_mark(struct builder *b, enum op_kind kind, const char *na
     op->comm_bytes = enters ? there_bytes : back_bytes;
     op->turned_comm_bytes = enters ? back_bytes : there_bytes;
     op->row_sum_bytes = b->options->sums_rows_in_dtype ? b->element_bytes : SHARE_BYTES;
-    op->choice = (struct expert_choice){ b->model->experts, b->model->topk, b->model->expert_groups,
-                                         b->model->topk_groups };
+    op->choice = choice_of(b);
+    op->sends_shares = b->options->sends_tokens;
     b->ops.operands->values[b->value].bytes =
         (enters ? sent_bytes(b) : b->element_bytes) * rows * op->n;
 }
 
 /* Puts the rows of all senders in the experts' order, or back. With one expert on the rank there is
- * nothing to sort. */
-static void add_sort(struct builder *b, const char *name, double element_bytes,
+ * nothing to sort. Tokens that were sent once are copied for each of their experts on the rank, and
+ * on the way back these copies are summed: a row is read and a row is written for each expert. */
+static void add_sort(struct builder *b, const char *name, double made_rows, double element_bytes,
                      double gradient_bytes)
 {
     const struct layer_dims *d = b->dims;
@@ -189,7 +234,7 @@ static void add_sort(struct builder *b, const char *name, double element_bytes,
     op->batch = d->experts;
     op->bytes = 2 * element_bytes * op->m * op->n;
     op->backward_bytes = 2 * gradient_bytes * op->m * op->n;
-    b->ops.operands->values[b->value].bytes = element_bytes * op->m * op->n;
+    b->ops.operands->values[b->value].bytes = element_bytes * made_rows * op->n;
     keep_output(b, op, VALUE_PLACES, PLACE_BYTES * d->expert_rows);
     op->kernels = op->backward_kernels = 2; /* of rows and of shares */
     if (b->options->sorts_in_flight)
@@ -216,7 +261,7 @@ static double padded_rows(const struct builder *b)
     if (!recipe || d->experts <= 0)
         return d->expert_rows;
     double aligned = recipe->aligned_rows;
-    if (b->model->routing.kind != ROUTING_BALANCED)
+    if (!routing_is_even(&b->model->routing))
         return d->expert_rows + d->experts * (aligned - 1) / 2;
     return d->experts * aligned * ceil(d->expert_rows / d->experts / aligned);
 }
@@ -237,6 +282,17 @@ static void add_padding(struct builder *b, const char *name, double padded, doub
     b->ops.operands->values[b->value].bytes = element_bytes * padded * d->hidden;
 }
 
+/* Adds the kernels that add biases to the current rows, if the product does not do this. */
+static void add_expert_bias(struct builder *b, const char *name, enum unfused_op unfused,
+                            double rows, double width)
+{
+    if (!b->model->expert_bias || !b->options->unfused ||
+        b->options->unfused->of[unfused].kernels <= 0)
+        return;
+    struct op *op = add_op(b, OP_ACTIVATION, name, rows, width);
+    set_unfused(b, op, unfused, op->m * op->n);
+}
+
 static void add_routed_experts(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
@@ -244,12 +300,16 @@ static void add_routed_experts(struct builder *b)
     double padded = padded_rows(b);
     double inputs = model_is_gated(b->model) ? 2 : 1;
     b->region = REGION_EXPERTS;
-    add_router(b);
-    add_route(b, &shares, &places);
+    if (is_in_turn(b)) {
+        add_choices_in_turn(b, &shares, &places);
+    } else {
+        add_router(b);
+        add_route(b, &shares, &places);
+    }
     b->value = rows;
     add_dispatch(b, shares, places);
-    add_expert_mark(b, OP_EXPERT_ENTER, "expert_enter", d->expert_rows);
-    add_sort(b, "expert_sort", sent_bytes(b), b->element_bytes);
+    add_expert_mark(b, OP_EXPERT_ENTER, "expert_enter", arriving_rows(b));
+    add_sort(b, "expert_sort", d->expert_rows, sent_bytes(b), b->element_bytes);
     struct linear fc1 = { .name = "expert_fc1",
                           .out = inputs * d->expert_ffn,
                           .in = d->hidden,
@@ -265,11 +325,13 @@ static void add_routed_experts(struct builder *b)
     add_padding(b, "expert_pad", padded, sent_bytes(b), b->element_bytes);
     add_arrived_quantize(b, padded);
     add_linear(b, &fc1);
+    add_expert_bias(b, "expert_fc1_bias", UNFUSED_EXPERT_BIAS, padded, fc1.out);
     add_expert_activation(b, padded);
     add_quantize(b, "expert_fc2_input", padded, d->expert_ffn);
     add_linear(b, &fc2);
+    add_expert_bias(b, "expert_fc2_bias", UNFUSED_EXPERT_SHARE_BIAS, padded, fc2.out);
     add_padding(b, "expert_unpad", padded, b->element_bytes, sent_bytes(b));
-    add_sort(b, "expert_unsort", b->element_bytes, sent_bytes(b));
+    add_sort(b, "expert_unsort", arriving_rows(b), b->element_bytes, sent_bytes(b));
     add_expert_mark(b, OP_EXPERT_LEAVE, "expert_leave", b->dims->sent_rows);
     struct op *op = add_op(b, OP_COMBINE, "combine", d->norm_tokens, d->hidden);
     op->k = b->model->topk;

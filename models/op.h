@@ -141,6 +141,8 @@ struct op {
                            backward ops: bytes freed when the op ends */
     double row_blocks;  /* number of row blocks; ops of a list with the same number run together,
                            block by block. Sizes are totals over all blocks. 0: all rows at once */
+    bool sends_shares;  /* marks of experts' rows: the library sends the shares and the numbers of
+                           rows  with the rows */
     bool spans_experts; /* the collective joins all ranks of the expert group, with the same or
                            other experts */
     bool is_combine;    /* an exchange of experts' rows on their way back */

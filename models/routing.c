@@ -6,7 +6,12 @@
 
 #include <math.h>
 
-const char *const routing_names[] = { "balanced", "random", "cv", "factor", 0 };
+const char *const routing_names[] = { "balanced", "random", "cv", "factor", "in-turn", 0 };
+
+bool routing_is_even(const struct routing *routing)
+{
+    return routing->kind == ROUTING_BALANCED || routing->kind == ROUTING_IN_TURN;
+}
 
 /* An expert's popularity (its share of choices, scaled to mean 1): standard deviation and skewness
  * of a lognormal. */
@@ -67,7 +72,7 @@ static double factor_of(const struct routing *routing, const struct routed *rout
                         double times)
 {
     struct popularity popularity = popularity_of(routing, routed);
-    if (routing->kind == ROUTING_BALANCED || ranks <= 1)
+    if (routing_is_even(routing) || ranks <= 1)
         return 1;
     double load = routing->kind == ROUTING_FACTOR
                       ? routing->factor
@@ -107,7 +112,7 @@ double routing_dropped_share(const struct routing *routing, const struct routed 
     double mean = routed->tokens * routed->topk / routed->experts;
     double counted = (1 - routed->topk / routed->experts) / mean;
     double deviation = sqrt(popularity.cv * popularity.cv + counted);
-    if (routing->kind == ROUTING_BALANCED || deviation <= 0)
+    if (routing_is_even(routing) || deviation <= 0)
         return fmax(0, 1 - capacity);
     double above = (capacity - 1) / deviation;
     return deviation * (normal_density(above) - above * (1 - normal_cdf(above)));
@@ -123,11 +128,29 @@ static double chance_of_none(double experts, double part, int topk)
     return chance;
 }
 
+/* In turn, a token's k experts are neighbours, the first a multiple of k modulo E. All multiples of
+ * the greatest common divisor of k and E are equally frequent. */
+static double distinct_in_turn(const struct expert_choice *choice, double parts)
+{
+    int experts = choice->experts, topk = choice->topk, reached = 0;
+    for (int first = 0, i = 0; i < experts; i++, first = (first + topk) % experts) {
+        int part = -1;
+        for (int j = 0; j < topk; j++) {
+            int of = (int)((first + j) % experts * parts / experts);
+            reached += of != part;
+            part = of;
+        }
+    }
+    return fmin((double)reached / experts, parts);
+}
+
 /* A token limited to M of G groups chooses among E M/G experts. These experts are on M/G of the
  * parts, or on M parts if a part has several groups (DeepEP, elastic.py, has the same form). */
 double routing_distinct(const struct expert_choice *choice, double parts)
 {
     double experts = choice->experts, reached = parts;
+    if (choice->in_turn)
+        return distinct_in_turn(choice, parts);
     if (choice->topk_groups > 0 && choice->topk_groups < choice->groups) {
         experts *= (double)choice->topk_groups / choice->groups;
         reached =

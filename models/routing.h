@@ -7,9 +7,19 @@
 #ifndef MODELS_ROUTING_H
 #define MODELS_ROUTING_H
 
-/* The kinds in order: equal loads; tokens choose at random among equally popular experts; experts
- * differ in popularity; the rank factor is given. */
-enum routing_kind { ROUTING_BALANCED, ROUTING_RANDOM, ROUTING_SKEWED, ROUTING_FACTOR };
+#include <stdbool.h>
+
+/* The kinds in order: equal loads, of experts that a token chooses at random; tokens choose at
+ * random among equally popular experts; experts differ in popularity; the rank factor is given;
+ * equal loads, of experts that tokens get in turn: the i-th token of a rank gets the experts i k to
+ * i k + k - 1, modulo their number. In turn no router runs. */
+enum routing_kind {
+    ROUTING_BALANCED,
+    ROUTING_RANDOM,
+    ROUTING_SKEWED,
+    ROUTING_FACTOR,
+    ROUTING_IN_TURN
+};
 extern const char *const routing_names[]; /* NULL-terminated */
 
 /* All 0: balanced. */
@@ -19,13 +29,17 @@ struct routing {
     double factor; /* factor: the largest load of a rank over the mean; >= 1 */
 };
 
+/* Whether all experts get the same number of rows. */
+bool routing_is_even(const struct routing *routing);
+
 /* A token chooses topk experts, all within topk_groups groups; 0 groups: any experts. */
 struct expert_choice {
     int experts, topk, groups, topk_groups;
+    bool in_turn; /* tokens get neighbouring experts in turn, without regard to groups */
 };
 
-/* Mean number of parts that a token reaches when the experts are divided into `parts` equal parts
- * and it chooses at random. */
+/* Mean number of parts that a token reaches when the experts are divided into `parts` equal
+ * parts. */
 double routing_distinct(const struct expert_choice *choice, double parts);
 
 /* The tokens of a layer and the experts they are spread over; each rank holds experts / ranks. */

@@ -9,6 +9,8 @@ enum unfused_op {
     UNFUSED_ACTIVATION,
     UNFUSED_GATE,
     UNFUSED_CROSS_ENTROPY,
+    UNFUSED_EXPERT_BIAS,       /* of the experts' first product */
+    UNFUSED_EXPERT_SHARE_BIAS, /* of their second product, times the row's share */
     NUM_UNFUSED_OPS
 };
 

@@ -41,7 +41,7 @@ static bool are_same(const void *a, const void *b, size_t bytes)
 static bool have_same_pieces(const struct model *a, const struct model *b)
 {
     struct model deepened;
-    bool depth_matters = b->experts > 0 && b->routing.kind != ROUTING_BALANCED;
+    bool depth_matters = b->experts > 0 && !routing_is_even(&b->routing);
     if (a->blocks.num_kinds != b->blocks.num_kinds ||
         !are_same(a->blocks.kinds, b->blocks.kinds, sizeof a->blocks.kinds) ||
         model_num_kinds(a) != model_num_kinds(b) ||

@@ -271,7 +271,8 @@ struct routing_flip search_routing_flip(const struct robust_request *request)
     double low = routing->kind == ROUTING_SKEWED ? routing->cv : 0;
     struct routing_flip flip = { 0, -1 };
     if (request->model->experts == 0 || routing->kind == ROUTING_RANDOM ||
-        routing->kind == ROUTING_FACTOR || best_routed(request, low) != 0)
+        routing->kind == ROUTING_FACTOR || routing->kind == ROUTING_IN_TURN ||
+        best_routed(request, low) != 0)
         return flip;
     for (int i = 0; i < LENGTH(steps); i++) {
         if (steps[i] <= low)

@@ -76,5 +76,7 @@ bool convert_model(const struct conversion *of, struct err *reason)
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, row->model_name);
     if (!*rule->preset)
         take_options(rule, out);
+    if (out->experts > 0)
+        out->routing.kind = of->routing;
     return model_derive(out, reason);
 }

@@ -25,6 +25,9 @@ struct conversion {
     const char *recompute; /* recompute by a rule of match.json, else the row's own */
     /* by a rule of match.json: if the row does not state ep, it is the number of data ranks */
     bool spreads_experts;
+    /* by a rule of match.json: sequences of a data rank after which the pipeline drains; 0: all */
+    int local_batch;
+    int routing;   /* enum routing_kind of models with experts, by a rule of match.json */
     int optimizer; /* enum optimizer, by a rule of match.json */
 };
 

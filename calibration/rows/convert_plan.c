@@ -37,6 +37,19 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     return true;
 }
 
+/* Some software accumulates gradients over several runs of the pipeline, each with a local batch.
+ */
+static void divide_batch(const struct conversion *of, const struct plan *plan)
+{
+    double *batch = &of->out->model.batch;
+    double local = *batch / plan->dp;
+    of->out->pipeline_runs = 1;
+    if (plan->pp == 1 || of->local_batch == 0 || fmod(local, of->local_batch) != 0)
+        return;
+    of->out->pipeline_runs = (int)(local / of->local_batch);
+    *batch /= of->out->pipeline_runs;
+}
+
 /* Reads the size of ZeRO's sharding group, which must divide the data and context ranks of a stage;
  * by default it is all of them. */
 static bool read_shard(const struct run_row *row, struct plan *plan, struct err *reason)
@@ -282,6 +295,7 @@ bool convert_plan(const struct conversion *of, struct err *reason)
     if (!read_degrees(of, plan, reason) || !read_schedule(of, plan, reason) ||
         !read_precision(of, plan, reason) || !read_sharding(of, plan, reason))
         return false;
+    divide_batch(of, plan);
     read_attention(of, plan);
     read_overlap(of, plan);
     spread_layers(of, plan);

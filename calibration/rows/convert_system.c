@@ -173,6 +173,8 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     if (*found.recompute)
         of->recompute = found.recompute;
     of->spreads_experts = found.spreads_experts;
+    of->local_batch = found.local_batch;
+    of->routing = found.routing;
     of->optimizer = found.optimizer;
     const struct loaded_pair *pair = find_pair(
         systems, systems->cluster ? systems->cluster : found.cluster,

@@ -80,14 +80,17 @@ static void predict_share(void *context, size_t index, int worker)
     for (int i = first; i < work->start[index + 1]; i++) {
         struct prediction p = evaluate(evaluator, &work->order[i]->plan);
         double memory_bytes = peak_bytes(&p, work->order[i]);
+        double runs = work->order[i]->pipeline_runs;
+        struct time_parts time = { 0 };
+        time_parts_add(&time, &p.time, runs);
         work->out[work->order[i] - work->cases] = (struct run_prediction){
-            .step_s = p.step_s,
+            .step_s = runs * p.step_s,
             .memory_bytes = memory_bytes,
             .peak_bytes = p.peak_memory_bytes,
             .fits = p.fits,
-            .step_low_s = p.step_low_s,
-            .step_high_s = p.step_high_s,
-            .time = p.time,
+            .step_low_s = runs * p.step_low_s,
+            .step_high_s = runs * p.step_high_s,
+            .time = time,
         };
     }
     evaluator_free(evaluator);

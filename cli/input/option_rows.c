@@ -81,11 +81,12 @@ const struct option_row option_rows[] = {
                "other: a file with a length on each line, or their mean and relative standard "
                "deviation (mean=8k,cv=1); one document per sequence when not given. `run` refuses "
                "it, as it has no such attention mask." } },
-    { "--routing", NULL, "balanced|random|cv=C|factor=F", PREDICTS,
+    { "--routing", NULL, "balanced|random|cv=C|factor=F|in-turn", PREDICTS,
       { "routing", TEXT(routing),
         .doc = "Spread of tokens over experts: equal; random; with a popularity of experts whose "
-               "standard deviation is C times its mean; or with F times the mean load on the most "
-               "loaded rank. balanced when not given." } },
+               "standard deviation is C times its mean; with F times the mean load on the most "
+               "loaded rank; or equal without a router, as benchmarks with a fake gate do: tokens "
+               "get neighbouring experts in turn. balanced when not given." } },
     { "--dispatcher", NULL, "D", PREDICTS,
       { "dispatcher", .kind = FIELD_NAME, .names = dispatcher_names, F(dispatcher),
         .doc = "Library that sends tokens to the ranks of their experts: alltoall, allgather, "

@@ -13,10 +13,9 @@ static const struct {
     enum routing_kind kind;
     double least, most;
 } words[] = {
-    { "balanced", ROUTING_BALANCED, 0, 0 },
-    { "random", ROUTING_RANDOM, 0, 0 },
-    { "cv=", ROUTING_SKEWED, 0, 10 },
-    { "factor=", ROUTING_FACTOR, 1, 1e6 },
+    { "balanced", ROUTING_BALANCED, 0, 0 }, { "random", ROUTING_RANDOM, 0, 0 },
+    { "cv=", ROUTING_SKEWED, 0, 10 },       { "factor=", ROUTING_FACTOR, 1, 1e6 },
+    { "in-turn", ROUTING_IN_TURN, 0, 0 },
 };
 
 static bool read_value(const char *text, size_t i, struct routing *out)
@@ -42,7 +41,7 @@ bool routing_read(const char *text, struct routing *out, struct err *err)
             return true;
         }
     return err_set(err, ERR_USAGE, "--routing",
-                   "expected balanced, random, cv=C with C of 0 to 10, or factor=F with F of 1 or "
-                   "more; found \"%.60s\"",
+                   "expected balanced, random, in-turn, cv=C with C of 0 to 10, or factor=F with F "
+                   "of 1 or more; found \"%.60s\"",
                    text);
 }

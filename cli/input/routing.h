@@ -1,5 +1,5 @@
-/* cli/input/routing.h - "--routing balanced|random|cv=C|factor=F": the distribution of tokens over
- * experts. */
+/* cli/input/routing.h - "--routing balanced|random|cv=C|factor=F|in-turn": the distribution of
+ * tokens over experts. */
 #ifndef CLI_INPUT_ROUTING_H
 #define CLI_INPUT_ROUTING_H
 

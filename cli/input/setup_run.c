@@ -123,6 +123,9 @@ static bool set_routing(const struct options *options, struct setup *setup, stru
     case ROUTING_BALANCED:
         setup_assume(setup, "a balanced router: every expert gets the same number of tokens");
         break;
+    case ROUTING_IN_TURN:
+        setup_assume(setup, "no router: tokens get neighbouring experts in turn, as in benchmarks");
+        break;
     case ROUTING_RANDOM:
         setup_assume(setup, "a router that chooses at random: ranks wait for the most loaded one");
         break;

@@ -371,6 +371,7 @@ struct stack {
     struct stack_unstated unstated;
     /* share of the profile's GEMM rate that the stack's libraries reach */
     double product_efficiency;
+    double expert_efficiency; /* the rate of experts' products relative to that of other products */
     /* shares of the profile's attention rates that the stack's own kernels reach */
     double attention_forward_efficiency, attention_backward_efficiency;
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */

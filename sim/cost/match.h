@@ -23,7 +23,10 @@ struct match_rule {
     char recompute[48]; /* rules for stacks: replaces the row's recompute; "": keeps it */
     /* rules for stacks: if a row does not state ep, it is the number of data ranks */
     bool spreads_experts;
-    int optimizer;        /* rules for stacks: enum optimizer of the row's plan */
+    int local_batch; /* rules for stacks: sequences of a data rank after which the pipeline drains;
+                        0: all of a step */
+    int routing;     /* rules for stacks: enum routing_kind of models with experts */
+    int optimizer;   /* rules for stacks: enum optimizer of the row's plan */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
     double power_w; /* rules for clusters: power limit per GPU; 0: the limit in the GPU's file */
@@ -76,6 +79,8 @@ struct match {
     /* the recompute of the run, if the row's is known to be wrong; "": the row's */
     const char *recompute;
     bool spreads_experts; /* if the row does not state ep, it is the number of data ranks */
+    int local_batch;      /* sequences of a data rank after which the pipeline drains; 0: all */
+    int routing;          /* enum routing_kind of models with experts */
     int optimizer;        /* enum optimizer */
     const char *skip;     /* why the row cannot be predicted; "": it can */
     double power_w;       /* power limit per GPU; 0: the limit in the GPU's file */

@@ -90,6 +90,8 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
     if (op->kind != OP_GEMM)
         return alone_s;
     double efficiency = system->stack.product_efficiency;
+    if (op->region == REGION_EXPERTS)
+        efficiency *= system->stack.expert_efficiency;
     if (dtype_is_quantized(op->dtype))
         efficiency *= timer->recipe->product_efficiency;
     return alone_s / efficiency;
@@ -688,7 +690,7 @@ static struct piece_cost even_block_cost(const struct timer *timer, block_lists 
 /* Whether the busiest expert rank has more rows than the mean, so that its memory differs. */
 static bool has_busiest_rank(const struct rank_share *share, const struct model *model)
 {
-    return model->experts > 0 && model->routing.kind != ROUTING_BALANCED && share->capacity == 0;
+    return model->experts > 0 && !routing_is_even(&model->routing) && share->capacity == 0;
 }
 
 /* The cost of a block if experts may be loaded unequally; its memory is that of the busiest

@@ -80,7 +80,8 @@ static void put_shares(struct passage *passage, enum op_kind kind, double bytes)
 }
 
 /* Before the rows, every rank sends all others the number of rows for each expert, 8 bytes per
- * expert. */
+ * expert. DeepEP and hybrid-EP exchange these numbers in the kernels that send tokens, as they do
+ * the shares (DeepEP, csrc/kernels/intranode.cu, notify_dispatch). */
 static void put_counts(struct rank_share share, struct passage *passage)
 {
     enum { COUNT_BYTES = 8 };
@@ -146,13 +147,14 @@ static bool expert_lower(struct rank_share share, struct ops span, struct ops *o
     bool enters = mark.kind == OP_EXPERT_ENTER, is_forward = mark.pass == PASS_FORWARD;
     bool dispatches = enters == is_forward;
     double value_bytes = dtype_bytes(mark.dtype), values = mark.comm_bytes / value_bytes;
-    struct passage passage = { mark, out,
-                               .share_bytes = dispatches ? SHARE_BYTES * values / mark.n : 0,
-                               .part_bytes = (dispatches ? value_bytes : mark.row_sum_bytes) *
-                                             values * share.etp };
+    struct passage passage = {
+        mark, out,
+        .share_bytes = dispatches && !mark.sends_shares ? SHARE_BYTES * values / mark.n : 0,
+        .part_bytes = (dispatches ? value_bytes : mark.row_sum_bytes) * values * share.etp
+    };
     if (share.ep == 1 && share.etp == 1)
         return false;
-    if (enters && is_forward)
+    if (enters && is_forward && !mark.sends_shares)
         put_counts(share, &passage);
     if (enters)
         enter(share, &passage);

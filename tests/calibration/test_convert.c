@@ -392,6 +392,30 @@ START_TEST(memory_is_compared_with_the_kind_that_the_row_states)
 }
 END_TEST
 
+/* NeMo AutoModel's benchmarks run the pipeline for 8 sequences of each data rank at a time. A step
+ * of 64 sequences on 2 data ranks runs it 4 times, with 16 sequences each, and takes 4 times as
+ * long as one of 16 sequences. */
+START_TEST(a_pipeline_that_drains_within_a_step_runs_several_times)
+{
+    struct run_row row = plain_row();
+    row.software = "NeMo AutoModel (PyTorch FSDP2) TE + DeepEP";
+    row.ep = 1;
+    struct run_case cases[2] = { convert_known(&row) };
+    row.gbs_seqs = 16;
+    cases[1] = convert_known(&row);
+    struct run_prediction predicted[2];
+    runs_predict(cases, 2, 1, predicted);
+    ck_assert_int_eq(cases[0].pipeline_runs, 4);
+    ck_assert_int_eq(cases[1].pipeline_runs, 1);
+    ck_assert_double_eq(cases[0].model.batch, 16);
+    ck_assert_double_eq_tol(predicted[0].step_s, 4 * predicted[1].step_s, 1e-9);
+    ck_assert_double_eq_tol(predicted[0].time.compute_s, 4 * predicted[1].time.compute_s, 1e-9);
+    row.pp = 1;
+    row.dp = 4;
+    ck_assert_int_eq(convert_known(&row).pipeline_runs, 1);
+}
+END_TEST
+
 /* The framework reserves more memory than it allocates, and the driver reports more than the
  * framework reserves. */
 START_TEST(allocated_reserved_and_driver_memory_are_increasing)
@@ -453,6 +477,7 @@ static Suite *suite(void)
     tcase_add_loop_test(rows, gradients_are_summed_in_the_type_that_the_row_states, 0,
                         LENGTH(reductions));
     tcase_add_test(rows, tensor_collectives_overlap_if_the_row_states_it);
+    tcase_add_test(rows, a_pipeline_that_drains_within_a_step_runs_several_times);
     tcase_add_loop_test(rows, memory_is_compared_with_the_kind_that_the_row_states, 0,
                         LENGTH(memory_kinds));
     tcase_add_test(rows, allocated_reserved_and_driver_memory_are_increasing);

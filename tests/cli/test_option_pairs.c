@@ -33,7 +33,7 @@ static const struct {
     { "FAMILY", { "gpt3", "layers" } },
     { "FILE", { "/dev/null" } },
     { "FILE|mean=M,cv=C", { "mean=1k,cv=1", "mean=64" } },
-    { "balanced|random|cv=C|factor=F", { "random", "cv=0.3", "factor=1.5" } },
+    { "balanced|random|cv=C|factor=F|in-turn", { "random", "cv=0.3", "in-turn" } },
     { "TEXT", { "workshop" } },
     { "NAME", { "host", "tcp" } },
     { "X|region", { "0.05", "region" } },

@@ -133,6 +133,34 @@ START_TEST(experts_keep_the_bytes_that_their_backward_reads)
 }
 END_TEST
 
+/* Tokens of gpt-oss, which get experts in turn, need no router. With biases in kernels of their
+ * own, the first bias reads and writes each value of the product twice; that of the rows' shares
+ * also moves 24 bytes of wider values. */
+START_TEST(experts_in_turn_have_no_router_and_biases_may_be_kernels_of_their_own)
+{
+    static const struct unfused_ops apart = {
+        { [UNFUSED_EXPERT_BIAS] = { .values = 4, .kernels = 5 },
+          [UNFUSED_EXPERT_SHARE_BIAS] = { .values = 2, .bytes = 24, .kernels = 10 } }
+    };
+    struct model model = model_of("gpt-oss-20b");
+    model = model_of_kind(&model, 1);
+    model.routing.kind = ROUTING_IN_TURN;
+    struct layer_dims dims = layer_dims(&model, 1, 4096);
+    struct layer_options options = layer_flash;
+    options.fusions = (1u << NUM_FUSIONS) - 1;
+    struct ops fused = layer_forward(&model, &dims, &options, &arena);
+    options.unfused = &apart;
+    struct ops list = layer_forward(&model, &dims, &options, &arena);
+    double rows = 4096 * 4, width = 2880;
+    for (int i = 0; i < list.count; i++)
+        ck_assert_str_ne(list.at[i].name, "router");
+    ck_assert_int_eq(list.count, fused.count + 2);
+    ck_assert_double_eq(op_named(list, "expert_fc1_bias")->bytes, 4 * 2 * rows * 2 * width);
+    ck_assert_double_eq(op_named(list, "expert_fc2_bias")->bytes, (2 * 2 + 24) * rows * width);
+    ck_assert_double_eq(op_named(list, "expert_fc2_bias")->kernels, 10);
+}
+END_TEST
+
 /* Compares a window with full attention on a long sequence. */
 START_TEST(window_attention_has_the_flops_of_its_window)
 {
@@ -155,6 +183,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_test(tc, weights_of_an_op_list_equal_the_parameter_formula);
     tcase_add_test(tc, expert_products_count_only_the_chosen_experts);
+    tcase_add_test(tc, experts_in_turn_have_no_router_and_biases_may_be_kernels_of_their_own);
     tcase_add_test(tc, latent_attention_has_the_flops_of_its_weights_and_heads);
     tcase_add_test(tc, latent_attention_keeps_the_bytes_that_its_backward_reads);
     tcase_add_test(tc, experts_keep_the_bytes_that_their_backward_reads);

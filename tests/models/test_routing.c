@@ -145,12 +145,32 @@ END_TEST
  * eight ranks, and two choices, a token goes to two ranks. */
 START_TEST(tokens_go_to_distinct_nodes)
 {
-    struct expert_choice free_choice = { 256, 8, 8, 8 }, limited = { 256, 8, 8, 4 },
-                         two = { 8, 2, 0, 0 };
+    struct expert_choice free_choice = { 256, 8, 8, 8, false }, limited = { 256, 8, 8, 4, false },
+                         two = { 8, 2, 0, 0, false };
     ck_assert_double_eq_tol(routing_distinct(&free_choice, 8), 5.2947, 5e-5);
     ck_assert_double_eq_tol(routing_distinct(&limited, 8), 3.6290, 5e-5);
     ck_assert_double_eq_tol(routing_distinct(&two, 8), 2, 1e-12);
     ck_assert_double_eq_tol(routing_distinct(&limited, 1), 1, 1e-12);
+}
+END_TEST
+
+/* In turn, a token of DeepSeek-V3 gets 8 neighbouring experts: of 4 per rank two ranks, of 32 per
+ * node one node. Of Kimi-K2's 12 experts per rank they are on one rank if they begin at the first
+ * or fifth expert of a rank, and on two if at the ninth. Three of eight experts begin at every
+ * expert in turn, on parts of two experts always on two parts. */
+START_TEST(tokens_in_turn_go_to_neighbouring_ranks)
+{
+    struct expert_choice v3 = { 256, 8, 8, 4, true }, k2 = { 384, 8, 0, 0, true },
+                         odd = { 8, 3, 0, 0, true };
+    struct routing in_turn = { .kind = ROUTING_IN_TURN };
+    struct routed routed = { 32768, 8, 3, 4 };
+    ck_assert_double_eq_tol(routing_distinct(&v3, 64), 2, 1e-12);
+    ck_assert_double_eq_tol(routing_distinct(&v3, 8), 1, 1e-12);
+    ck_assert_double_eq_tol(routing_distinct(&k2, 32), 4.0 / 3, 1e-12);
+    ck_assert_double_eq_tol(routing_distinct(&odd, 4), 2, 1e-12);
+    ck_assert_double_eq_tol(routing_distinct(&odd, 1), 1, 1e-12);
+    ck_assert_double_eq(routing_rank_factor(&in_turn, &routed), 1);
+    ck_assert_double_eq(routing_dropped_share(&in_turn, &routed, 0.75), 0.25);
 }
 END_TEST
 
@@ -259,6 +279,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("factors");
     tcase_add_loop_test(tc, formulas_agree_with_random_draws, 0, LENGTH(cases));
     tcase_add_test(tc, tokens_go_to_distinct_nodes);
+    tcase_add_test(tc, tokens_in_turn_go_to_neighbouring_ranks);
     tcase_add_test(tc, a_given_imbalance_factor_is_used);
     tcase_add_test(tc, capacity_limits_rows_per_expert);
     tcase_add_test(tc, the_fullest_rank_computes_sends_and_keeps_more);

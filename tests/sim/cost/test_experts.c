@@ -282,6 +282,48 @@ START_TEST(rows_to_experts_travel_quantised)
 }
 END_TEST
 
+/* DeepEP sends shares and numbers of rows with the tokens, so nothing else travels. With ep4 a rank
+ * has two of Mixtral's eight experts, and a token that chooses two reaches 4 (1 - C(6, 2)/C(8, 2))
+ * ranks, which is 13/7. So of 8,192 rows 8,192/2 . 13/7 arrive, each of 4096 values of 2 bytes. */
+START_TEST(tokens_that_are_sent_once_bring_their_shares)
+{
+    struct model model = model_of("mixtral-8x7b");
+    struct plan plan = plan_of("tp1 ep4 mb1", &arena);
+    machine_load("dgx-h100", 4);
+    for (int kind = 0; kind < 2; kind++) {
+        machine.stack.dispatcher = kind == 0 ? DISPATCHER_ALL_TO_ALL : DISPATCHER_DEEPEP;
+        struct layer_options options = plan_layer_options(&plan, &machine);
+        struct ops list =
+            local_layer(rank_share_of(&plan), &model, 4096, &options, false, &arena).forward;
+        int messages = 0;
+        for (int i = 0; i < list.count; i++)
+            messages += op_is_collective(list.at[i].kind);
+        double arriving = kind == 0 ? 8192 : 4096 * 13.0 / 7;
+        int arrived = op_named(list, "expert_sort")->in.at[0];
+        ck_assert_int_eq(messages, kind == 0 ? 4 : 2); /* rows there and back; numbers, shares */
+        ck_assert_double_eq_tol(list.operands->values[arrived].bytes, arriving * 4096 * 2, 1);
+    }
+}
+END_TEST
+
+/* The rate of experts' products relative to other products. */
+START_TEST(slower_products_of_experts_slow_only_these)
+{
+    struct model model = model_of("mixtral-8x7b");
+    struct plan plan = plan_of("tp1 dp8 ep8 mb1", &arena);
+    machine_load("dgx-h100", 8);
+    struct piece_cost usual = pieces_cost(&machine, &model, &plan, &arena).at[0];
+    machine.stack.expert_efficiency = 0.5;
+    struct piece_cost slow = pieces_cost(&machine, &model, &plan, &arena).at[0];
+    /* 2 x 8192 rows x 3 matrices of 4096 x 14336 */
+    double flops = 2.0 * 8192 * 3 * 4096 * 14336;
+    double most_s = flops / (0.5 * machine.gpu.peak_flops_per_s[DTYPE_BF16]);
+    double more_s = slow.forward.total_s - usual.forward.total_s;
+    ck_assert_double_gt(more_s, 0.8 * most_s);
+    ck_assert_double_lt(more_s, 1.2 * most_s);
+}
+END_TEST
+
 /* overlap=ep saves at most the exposed time of the rows. With a single microbatch it saves
  * nothing. */
 START_TEST(overlap_of_experts_saves_at_most_the_exposed_row_time)
@@ -341,6 +383,8 @@ static Suite *suite(void)
     tcase_add_test(tc, gathered_tokens_are_those_of_all_ranks);
     tcase_add_test(tc, rows_are_copied_for_alignment);
     tcase_add_test(tc, rows_to_experts_travel_quantised);
+    tcase_add_test(tc, tokens_that_are_sent_once_bring_their_shares);
+    tcase_add_test(tc, slower_products_of_experts_slow_only_these);
     tcase_add_test(tc, overlap_of_experts_saves_at_most_the_exposed_row_time);
     suite_add_tcase(s, tc);
     return s;
