@@ -296,6 +296,8 @@ bool convert_plan(const struct conversion *of, struct err *reason)
         !read_precision(of, plan, reason) || !read_sharding(of, plan, reason))
         return false;
     divide_batch(of, plan);
+    if (model->experts > 0)
+        plan->capacity = (int)lround(100 * of->capacity);
     read_attention(of, plan);
     read_overlap(of, plan);
     spread_layers(of, plan);

@@ -27,6 +27,7 @@ struct match_rule {
                         0: all of a step */
     int routing;     /* rules for stacks: enum routing_kind of models with experts */
     int optimizer;   /* rules for stacks: enum optimizer of the row's plan */
+    double capacity; /* rules for stacks: capacity factor of experts; 0: none */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
     double power_w; /* rules for clusters: power limit per GPU; 0: the limit in the GPU's file */
@@ -82,6 +83,7 @@ struct match {
     int local_batch;      /* sequences of a data rank after which the pipeline drains; 0: all */
     int routing;          /* enum routing_kind of models with experts */
     int optimizer;        /* enum optimizer */
+    double capacity;      /* capacity factor of experts; 0: none */
     const char *skip;     /* why the row cannot be predicted; "": it can */
     double power_w;       /* power limit per GPU; 0: the limit in the GPU's file */
     /* the network is not known: half of the cluster's bandwidth between nodes is assumed */

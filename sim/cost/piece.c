@@ -34,7 +34,8 @@ static const struct comm_group *group_of(const struct timer *timer, const struct
 }
 
 /* Time to send rows to their experts, or the experts' outputs back. It includes the host's reading
- * of the number of arriving rows, unless experts are padded to their capacity. */
+ * of the number of arriving rows, unless experts are padded to their capacity. The host knows this
+ * number when it sends the rows' shares, which have no operands of the list. */
 static double expert_rows_s(const struct timer *timer, const struct op *op)
 {
     double row_bytes = op->n * dtype_bytes(op->dtype);
@@ -43,8 +44,8 @@ static double expert_rows_s(const struct timer *timer, const struct op *op)
         .rows = op->comm_bytes / row_bytes,
         .choice = op->choice,
         .is_combine = op->is_combine,
-        .waits =
-            !op->is_combine && op->pass == PASS_FORWARD && timer->question->share.capacity == 0,
+        .waits = !op->is_combine && op->pass == PASS_FORWARD && op->in.count > 0 &&
+                 timer->question->share.capacity == 0,
     };
     enum dispatcher_kind kind = (enum dispatcher_kind)timer->system->stack.dispatcher;
     return dispatch_s(kind, &timer->wires->group[AXIS_EXPERT][0], &dispatch);

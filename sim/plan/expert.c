@@ -154,7 +154,7 @@ static bool expert_lower(struct rank_share share, struct ops span, struct ops *o
     };
     if (share.ep == 1 && share.etp == 1)
         return false;
-    if (enters && is_forward && !mark.sends_shares)
+    if (enters && is_forward && !mark.sends_shares && share.capacity == 0)
         put_counts(share, &passage);
     if (enters)
         enter(share, &passage);
