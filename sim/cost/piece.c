@@ -749,107 +749,207 @@ static struct piece_cost later_end(const struct piece_cost *of)
                                 .input_bytes = of->input_bytes };
 }
 
+/* The inputs from which one rank's pieces are built. */
+struct builder {
+    struct timer timer;
+    const struct model *model;
+    struct layer_options options;
+    bool overlap;
+    double input_bytes; /* the input of a block or of the head */
+    struct arena *arena;
+};
+
+static struct builder builder_of(const struct system *system, const struct model *model,
+                                 const struct piece_question *question,
+                                 const struct piece_wires *wires, struct arena *arena)
+{
+    struct builder builder = {
+        .timer = timer_of(system, question, wires),
+        .model = model,
+        .options = options_of(question, system),
+        .overlap = question->overlaps_tensor && system->stack.host.launches_ahead,
+        .arena = arena,
+    };
+    struct layer_dims dims = local_dims(question->share, model, model->seq);
+    builder.input_bytes = dims.norm_tokens * dims.hidden * dtype_bytes(builder.options.dtype);
+    return builder;
+}
+
+/* The embedding or the head, with its op lists and its weights. */
+struct end {
+    struct piece_cost cost;
+    struct weights weights;
+};
+
+static struct end build_embedding(const struct builder *b)
+{
+    struct rank_share share = b->timer.question->share;
+    struct local_ops lists =
+        local_embedding(share, b->model, b->model->seq, &b->options, b->overlap, b->arena);
+    struct end end = { piece_cost(&b->timer, lists, local_embedding_parameters(share, b->model), 0,
+                                  b->arena),
+                       weights_of(&lists.forward, share, 0, b->arena) };
+    set_tensors(&end.cost, &end.weights, true, 0, b->arena);
+    return end;
+}
+
+static struct end build_head(const struct builder *b)
+{
+    struct rank_share share = b->timer.question->share;
+    struct local_ops lists =
+        local_head(share, b->model, b->model->seq, &b->options, b->overlap, b->arena);
+    struct end end = { piece_cost(&b->timer, lists, local_head_parameters(share, b->model),
+                                  b->input_bytes, b->arena),
+                       weights_of(&lists.forward, share, 0, b->arena) };
+    set_tensors(&end.cost, &end.weights, !b->model->tied || !share.ends_meet, 0, b->arena);
+    return end;
+}
+
 /* The stage of modules apart from the head holds a copy of the embedding's table, of which each
  * module counts an equal part. */
-static struct piece_cost later_embedding(const struct pieces *pieces, const struct model *model,
-                                         const struct weights *of_embedding, bool has_table,
-                                         struct arena *arena)
+static struct piece_cost later_embedding(const struct builder *b)
 {
-    struct piece_cost cost = later_end(&pieces->at[PIECE_EMBEDDING]);
+    const struct model *model = b->model;
+    struct rank_share share = b->timer.question->share;
+    struct end embedding = build_embedding(b);
+    struct piece_cost cost = later_end(&embedding.cost);
     double part = 1.0 / model->mtp;
-    if (!has_table)
+    if (!share.mtp_apart)
         return cost;
+    struct layer_dims dims = local_dims(share, model, model->seq);
     struct exchange_tensor *tensors =
-        ARENA_ARRAY(arena, struct exchange_tensor, (size_t)of_embedding->count + 1);
+        ARENA_ARRAY(b->arena, struct exchange_tensor, (size_t)embedding.weights.count + 1);
     cost.tensors = tensors;
-    cost.parameters = part * pieces->logits / pieces->tokens * model->hidden;
+    cost.parameters = part * (dims.tokens * dims.vocab) / dims.tokens * model->hidden;
     cost.trained.all = model_trains_table(model) ? cost.parameters : 0;
-    for (int i = 0; i < of_embedding->count; i++)
-        if (of_embedding->at[i].of->is_vocabulary && !of_embedding->at[i].of->is_frozen) {
-            const struct weight *table = &of_embedding->at[i];
+    for (int i = 0; i < embedding.weights.count; i++) {
+        const struct weight *table = &embedding.weights.at[i];
+        if (table->of->is_vocabulary && !table->of->is_frozen) {
             tensors[cost.num_tensors++] =
                 (struct exchange_tensor){ (double)table->rows, (double)table->columns, part };
             cost.host_tensors += part;
         }
+    }
     return cost;
 }
 
 /* A module's head has a norm of its own. */
-static struct piece_cost later_head(const struct pieces *pieces, const struct weights *of_head,
-                                    struct arena *arena)
+static struct piece_cost later_head(const struct builder *b)
 {
-    const struct piece_cost *head = &pieces->at[PIECE_HEAD];
-    struct piece_cost cost = later_end(head);
-    cost.parameters = (double)of_head->elements;
-    cost.trained.all = fmin(cost.parameters, head->trained.all);
-    set_tensors(&cost, of_head, false, 0, arena);
+    struct end head = build_head(b);
+    struct piece_cost cost = later_end(&head.cost);
+    cost.parameters = (double)head.weights.elements;
+    cost.trained.all = fmin(cost.parameters, head.cost.trained.all);
+    set_tensors(&cost, &head.weights, false, 0, b->arena);
     return cost;
 }
 
-/* Frees what was allocated in the arena after the mark, except the pieces' tensors. */
-static void keep_tensors(struct pieces *pieces, struct arena_mark mark, struct arena *arena)
+bool piece_is_there(const struct model *model, int piece)
 {
-    struct exchange_tensor all[NUM_PIECES * MAX_PIECE_TENSORS];
-    size_t count = 0;
-    for (int i = 0; i < NUM_PIECES; i++)
-        for (int k = 0; k < pieces->at[i].num_tensors; k++)
-            all[count++] = pieces->at[i].tensors[k];
-    arena_reset(arena, mark);
-    struct exchange_tensor *kept = ARENA_ARRAY(arena, struct exchange_tensor, count + 1);
-    memcpy(kept, all, count * sizeof *all);
-    for (int i = 0; i < NUM_PIECES; i++) {
-        pieces->at[i].tensors = kept;
-        kept += pieces->at[i].num_tensors;
+    if (piece_is_layer(piece))
+        return piece < model_num_kinds(model);
+    return model->mtp > 0 || piece == PIECE_EMBEDDING || piece == PIECE_HEAD;
+}
+
+/* The model whose blocks are all like the piece. */
+static struct model model_of_piece(const struct model *model, int piece)
+{
+    return piece_is_layer(piece) ? model_of_kind(model, piece) : model_of_later(model);
+}
+
+static struct piece_cost build_piece(const struct builder *b, int piece)
+{
+    struct model of;
+    switch (piece) {
+    case PIECE_EMBEDDING:
+        return build_embedding(b).cost;
+    case PIECE_HEAD:
+        return build_head(b).cost;
+    case PIECE_LATER_EMBEDDING:
+        return later_embedding(b);
+    case PIECE_LATER_HEAD:
+        return later_head(b);
+    default:
+        of = model_of_piece(b->model, piece);
+        return block_cost(&b->timer, piece == PIECE_LATER ? local_later : local_layer, &of,
+                          &b->options, b->overlap, b->input_bytes, b->arena);
     }
 }
 
-struct pieces pieces_answer(const struct system *system, const struct model *model,
-                            const struct piece_question *question, const struct piece_wires *wires,
-                            struct arena *arena)
+struct piece_cost piece_answer(const struct system *system, const struct model *model,
+                               const struct piece_question *question,
+                               const struct piece_wires *wires, int piece, struct arena *arena)
+{
+    struct arena_mark mark = arena_mark(arena);
+    struct builder builder = builder_of(system, model, question, wires, arena);
+    struct piece_cost cost = build_piece(&builder, piece);
+    struct exchange_tensor tensors[MAX_PIECE_TENSORS];
+    size_t bytes = (size_t)cost.num_tensors * sizeof *tensors;
+    if (bytes > 0)
+        memcpy(tensors, cost.tensors, bytes);
+    arena_reset(arena, mark); /* frees all but the tensors */
+    cost.tensors = bytes > 0 ? memcpy(arena_alloc(arena, bytes), tensors, bytes) : NULL;
+    return cost;
+}
+
+struct piece_question piece_question_narrowed(const struct piece_question *question,
+                                              const struct model *model, int piece)
+{
+    struct piece_question narrow = *question;
+    bool is_block = piece_is_layer(piece) || piece == PIECE_LATER;
+    if (is_block) /* blocks have no vocabulary */
+        narrow.share.ends_meet = narrow.share.mtp_apart = 0;
+    if (is_block && model_of_piece(model, piece).experts > 0)
+        return narrow;
+    narrow.share.ep = narrow.share.etp = 1;
+    narrow.share.capacity = narrow.shared_beside = 0;
+    return narrow;
+}
+
+struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
+                                        const struct piece_question *narrow)
+{
+    struct piece_wires of = *wires;
+    for (int i = 0; i < MAX_AXIS_GROUPS && narrow->share.ep * narrow->share.etp == 1; i++)
+        of.group[AXIS_EXPERT][i] = (struct comm_group){ .num_ranks = 1 };
+    return of;
+}
+
+struct pieces pieces_of(const struct system *system, const struct model *model,
+                        const struct piece_question *question,
+                        const struct piece_cost costs[NUM_PIECES])
 {
     struct rank_share share = question->share;
-    struct timer timer = timer_of(system, question, wires);
     struct layer_options options = options_of(question, system);
-    bool overlap = question->overlaps_tensor && system->stack.host.launches_ahead;
-    struct arena_mark mark = arena_mark(arena);
     struct layer_dims dims = local_dims(share, model, model->seq);
     double element_bytes = dtype_bytes(options.dtype);
-    double input_bytes = dims.norm_tokens * dims.hidden * element_bytes;
-    struct local_ops embedding =
-        local_embedding(share, model, model->seq, &options, overlap, arena);
-    struct local_ops head = local_head(share, model, model->seq, &options, overlap, arena);
     struct pieces pieces = {
         .num_kinds = model_num_kinds(model),
         .tokens = dims.tokens,
         .logits = dims.tokens * dims.vocab,
         .logits_block_bytes = logits_block_bytes(question, &dims, &options, &system->stack),
     };
-    pieces.at[PIECE_EMBEDDING] =
-        piece_cost(&timer, embedding, local_embedding_parameters(share, model), 0, arena);
-    pieces.at[PIECE_HEAD] =
-        piece_cost(&timer, head, local_head_parameters(share, model), input_bytes, arena);
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (piece_is_there(model, piece))
+            pieces.at[piece] = costs[piece];
     for (int kind = 0; kind < pieces.num_kinds; kind++) {
         struct model of = model_of_kind(model, kind);
         struct layer_dims widths = local_dims(share, &of, of.seq);
         pieces.context_buffer_bytes =
             fmax(pieces.context_buffer_bytes, context_buffer_bytes(share, &widths, element_bytes));
-        pieces.at[kind] =
-            block_cost(&timer, local_layer, &of, &options, overlap, input_bytes, arena);
     }
-    struct weights of_embedding = weights_of(&embedding.forward, share, 0, arena);
-    struct weights of_head = weights_of(&head.forward, share, 0, arena);
-    set_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true, 0, arena);
-    set_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.ends_meet, 0, arena);
-    if (model->mtp > 0) {
-        struct model of = model_of_later(model);
-        pieces.at[PIECE_LATER] =
-            block_cost(&timer, local_later, &of, &options, overlap, input_bytes, arena);
-        pieces.at[PIECE_LATER_EMBEDDING] =
-            later_embedding(&pieces, model, &of_embedding, share.mtp_apart, arena);
-        pieces.at[PIECE_LATER_HEAD] = later_head(&pieces, &of_head, arena);
-    }
-    keep_tensors(&pieces, mark, arena);
     return pieces;
+}
+
+struct pieces pieces_answer(const struct system *system, const struct model *model,
+                            const struct piece_question *question, const struct piece_wires *wires,
+                            struct arena *arena)
+{
+    struct piece_cost costs[NUM_PIECES];
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (piece_is_there(model, piece))
+            costs[piece] = piece_answer(system, model, question, wires, piece, arena);
+    return pieces_of(system, model, question, costs);
 }
 
 /* Copies the arrays of a source to the arena. */

@@ -93,9 +93,25 @@ struct piece_wires {
 struct piece_wires piece_wires_of(const struct system *system, const struct plan *plan);
 bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires *b);
 
-/* The costs of all pieces. They depend on the plan only through `question` and `wires`, and not on
- * the system's number of GPUs or on their memory. Op lists are built in the arena, which keeps the
- * tensors. */
+/* Whether the model has the piece. */
+bool piece_is_there(const struct model *model, int piece);
+/* The cost of one piece. It depends on the plan only through `question` and `wires`, and not on the
+ * system's number of GPUs or on their memory. The arena keeps the tensors. */
+struct piece_cost piece_answer(const struct system *system, const struct model *model,
+                               const struct piece_question *question,
+                               const struct piece_wires *wires, int piece, struct arena *arena);
+/* The question and the links with what one piece does not depend on set to fixed values. Equal
+ * narrowed questions and links have equal costs of that piece: blocks do not depend on who holds
+ * the tables, and pieces without experts do not depend on how experts are divided. */
+struct piece_question piece_question_narrowed(const struct piece_question *question,
+                                              const struct model *model, int piece);
+struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
+                                        const struct piece_question *narrow);
+/* The pieces with these costs, of those that are there. */
+struct pieces pieces_of(const struct system *system, const struct model *model,
+                        const struct piece_question *question,
+                        const struct piece_cost costs[NUM_PIECES]);
+/* piece_answer for all pieces. */
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,
                             struct arena *arena);

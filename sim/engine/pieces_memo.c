@@ -1,6 +1,6 @@
-/* A cache of the costs of a model's pieces (layers, embedding, head). It has two hash tables: by
- * the placement of the ranks on nodes, and by the links that this placement gives the groups of
- * ranks. */
+/* A cache of the costs of a model's pieces (layers, embedding, head). It has three hash tables: by
+ * the placement of the ranks on nodes, by the links that this placement gives the groups of ranks,
+ * and, for single pieces, by what that piece depends on. */
 #include "sim/engine/pieces_memo.h"
 
 #include <string.h>
@@ -22,6 +22,15 @@ struct wired_pieces {
     struct wired_pieces *older;           /* next in the bucket */
 };
 
+/* The cost of one piece. */
+struct built_piece {
+    struct piece_question question; /* narrowed to the piece, as are the wires */
+    struct piece_wires wires;
+    int piece;
+    struct piece_cost cost;
+    struct built_piece *older; /* next in the bucket */
+};
+
 static bool is_same(const struct piece_question *a, const struct piece_question *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
@@ -32,6 +41,52 @@ static bool lies_there(const struct placed_pieces *known, const struct piece_que
 {
     return is_same(&known->question, question) &&
            memcmp(&known->places, places, sizeof *places) == 0;
+}
+
+/* Multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4), int by int. */
+static unsigned hash(unsigned seed, const void *ints, size_t bytes)
+{
+    const int *at = ints;
+    for (size_t i = 0; i < bytes / sizeof *at; i++)
+        seed = (seed ^ (unsigned)at[i]) * 2654435761U;
+    return seed;
+}
+
+static unsigned bucket_of(unsigned hash)
+{
+    return hash >> (32 - PIECES_BUCKET_BITS);
+}
+
+/* The cost of one piece for ranks with these links. */
+static const struct piece_cost *built(struct pieces_memo *memo, const struct system *system,
+                                      const struct model *model,
+                                      const struct piece_question *question,
+                                      const struct piece_wires *wires, int piece)
+{
+    struct piece_question narrow = piece_question_narrowed(question, model, piece);
+    struct piece_wires of = piece_wires_narrowed(wires, &narrow);
+    struct built_piece **bucket =
+        &memo->built[bucket_of(hash((unsigned)piece, &narrow, sizeof narrow))];
+    for (struct built_piece *known = *bucket; known; known = known->older)
+        if (known->piece == piece && is_same(&known->question, &narrow) &&
+            piece_wires_are_alike(&known->wires, &of))
+            return &known->cost;
+    struct piece_cost cost = piece_answer(system, model, &narrow, &of, piece, &memo->arena);
+    struct built_piece *found = ARENA_ROOM(&memo->arena, struct built_piece, 1);
+    *found = (struct built_piece){ narrow, of, piece, cost, *bucket };
+    *bucket = found;
+    return &found->cost;
+}
+
+static struct pieces all_built(struct pieces_memo *memo, const struct system *system,
+                               const struct model *model, const struct piece_question *question,
+                               const struct piece_wires *wires)
+{
+    struct piece_cost costs[NUM_PIECES];
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (piece_is_there(model, piece))
+            costs[piece] = *built(memo, system, model, question, wires, piece);
+    return pieces_of(system, model, question, costs);
 }
 
 /* Pieces of the same question with other parts to recompute. NULL: there are none. */
@@ -82,25 +137,11 @@ static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pi
     found->question = *question;
     found->wires = *wires;
     found->pieces = sibling ? pieces_beside(memo, sibling, system, model, question)
-                            : pieces_answer(system, model, question, wires, &memo->arena);
+                            : all_built(memo, system, model, question, wires);
     found->sources = sibling ? sibling->sources : NULL;
     found->older = *bucket;
     *bucket = found;
     return &found->pieces;
-}
-
-/* Multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4), int by int. */
-static unsigned hash(unsigned seed, const void *ints, size_t bytes)
-{
-    const int *at = ints;
-    for (size_t i = 0; i < bytes / sizeof *at; i++)
-        seed = (seed ^ (unsigned)at[i]) * 2654435761U;
-    return seed;
-}
-
-static unsigned bucket_of(unsigned hash)
-{
-    return hash >> (32 - PIECES_BUCKET_BITS);
 }
 
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,

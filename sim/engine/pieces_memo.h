@@ -17,6 +17,8 @@ struct pieces_memo {
     struct placed_pieces *placed[NUM_PIECES_BUCKETS];
     /* by share of a rank, for any placement with the same links */
     struct wired_pieces *wired[NUM_PIECES_BUCKETS];
+    /* single pieces, as pieces of several questions are often the same */
+    struct built_piece *built[NUM_PIECES_BUCKETS];
     struct placed_pieces *last; /* the last result, which the next plan often needs again */
 };
 
