@@ -164,21 +164,18 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     frontier_offer(at->tight, ranked);
 }
 
-/* Whether every plan of at least this size is too large at any accepted risk and cannot be the plan
- * with the least memory. */
+/* Whether every plan of at least this size is too large at any accepted risk and is not asked for
+ * as the plan with the least memory. */
 static bool is_too_large(const struct examination *at, double floor_bytes)
 {
     return floor_bytes > at->bnb->search->system->fits_bytes &&
-           tally_has_leaner(&at->worker->tally, floor_bytes);
+           (at->bnb->best.count > 0 || tally_has_leaner(&at->worker->tally, floor_bytes));
 }
 
 static bool has_no_room(struct examination *at, const struct plan *plan)
 {
     struct evaluator *evaluator = at->worker->evaluator;
-    bool has_choice = parts_are_open(at->bnb->search->space, plan);
-    if (is_too_large(at, space_floor_bytes(&at->floors, evaluator, plan)))
-        return true;
-    if (!has_choice)
+    if (!parts_are_open(at->bnb->search->space, plan))
         return is_too_large(at, evaluate_first_stage_bytes(evaluator, plan));
     return is_too_large(at, evaluate_leanest_first_bytes(evaluator, plan)) ||
            is_too_large(at, evaluate_leanest_bytes(evaluator, plan)) ||
@@ -193,11 +190,16 @@ static bool examine_plan(void *context, const struct plan *plan)
     struct evaluator *evaluator = at->worker->evaluator;
     double worst_s = worst_step_s(bnb);
     struct plan lightest = parts_none(bnb->search->space, plan);
-    if (worst_s < HUGE_VAL && evaluate_bound_s(evaluator, &lightest) * (1 - rounding) > worst_s) {
+    double state_bytes = space_floor_bytes(&at->floors, evaluator, plan);
+    /* What is too large counts as that, however slow it is, so that counts do not depend on which
+     * plans a worker has seen. */
+    bool is_surely_large = state_bytes > bnb->search->system->fits_bytes;
+    if (!is_surely_large && worst_s < HUGE_VAL &&
+        evaluate_bound_s(evaluator, &lightest) * (1 - rounding) > worst_s) {
         tally->bounded++;
         return true;
     }
-    if (has_no_room(at, plan)) {
+    if (is_too_large(at, state_bytes) || has_no_room(at, plan)) {
         tally->over_memory++;
         return true;
     }

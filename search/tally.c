@@ -28,7 +28,8 @@ void tally_over_memory(struct tally *tally, const struct ranked_plan *plan)
 
 bool tally_has_leaner(const struct tally *tally, double floor_bytes)
 {
-    return tally->has_least && floor_bytes > tally->least.peak_memory_bytes;
+    return tally->evaluated > 0 ||
+           (tally->has_least && floor_bytes > tally->least.peak_memory_bytes);
 }
 
 static void keep_fastest(struct tally *tally, double step_s)
