@@ -166,7 +166,10 @@ static void print_lesson(const struct lesson *lesson)
            after->runs == 1 ? "" : "s");
     for (int i = 0; i < after->num_profiles; i++)
         printf("%s %s", i > 0 ? "," : "", after->profiles[i]);
-    printf("\n");
+    printf("\n    the factor is %s: it lowers the error with a probability of %.0f %% (limit %.0f "
+           "%%)\n",
+           learned_factor(after) == after->time_ratio ? "applied" : "not applied",
+           100 * learned_chance(after), 100 * SURE_FACTOR);
 }
 
 static void print_ignored(const struct learning *l)
@@ -206,10 +209,11 @@ static json_t *lesson_json(const struct lesson *lesson)
     char constant[96];
     snprintf(constant, sizeof constant, "stacks/%s: %s", lesson->after->stack,
              sort_of(lesson->after));
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i}", "constant", constant, "before",
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "constant", constant, "before",
                      lesson->ratio_before, "after", lesson->after->time_ratio, "sd_before",
-                     lesson->error_before, "sd_after", lesson->after->ratio_error, "runs",
-                     lesson->after->runs);
+                     lesson->error_before, "sd_after", lesson->after->ratio_error, "p_better",
+                     learned_chance(lesson->after), "applied", learned_factor(lesson->after),
+                     "runs", lesson->after->runs);
 }
 
 static void print_document(const struct learning *l)

@@ -117,7 +117,7 @@ static double shift_left(const struct learn_prior *prior, double deviation, doub
     double reach = normal_reach(fmin(0.9 * (1 + 1.0 / prior->sources), 0.99));
     double scatter = reach * prior->scatter;
     double beyond2 = fmax(0, scatter * scatter - width * width);
-    return sqrt(reach * reach * deviation * deviation + beyond2);
+    return sqrt(pow(normal_90 * deviation, 2) + beyond2);
 }
 
 static void settle(const struct learn_prior *prior, const struct sums *sums, struct lesson *lesson)
@@ -143,16 +143,29 @@ static void copy_earlier(const struct learned *earlier, struct learned *to)
     }
 }
 
-static struct lesson *lesson_of(struct lessons *out, const struct learn_prior *prior,
-                                const char *stack, bool experts)
+/* The standard deviation of the shift before any run of the user's is known. */
+static double shift_before(const struct learn_prior *prior, const struct run_case *of)
 {
+    double width = interval_source_error(of->system, &of->model);
+    return width > 0 ? width / normal_90 : prior->shift;
+}
+
+/* The lesson to which a case belongs. If its GPUs differ, its prior is the widest of theirs. */
+static struct lesson *lesson_of(struct lessons *out, const struct learn_prior *prior,
+                                const struct run_case *of)
+{
+    const char *stack = of->system->stack.name;
+    bool experts = of->is_moe;
     struct learned *overlay = &out->overlay;
     struct learned_stack *entry = (struct learned_stack *)learned_find(overlay, stack, experts);
     for (int i = 0; i < out->count; i++)
-        if (out->at[i].after == entry)
+        if (out->at[i].after == entry) {
+            if (entry->runs == 0)
+                out->at[i].error_before = fmax(out->at[i].error_before, shift_before(prior, of));
             return &out->at[i];
+        }
     struct lesson *lesson = &out->at[out->count++];
-    *lesson = (struct lesson){ entry, 1, prior->shift };
+    *lesson = (struct lesson){ entry, 1, shift_before(prior, of) };
     if (entry) {
         lesson->ratio_before = entry->time_ratio;
         lesson->error_before = entry->ratio_error;
@@ -182,7 +195,7 @@ void learn_from(const struct run_case *cases, const struct run_prediction *predi
         if (*out->reason[i])
             continue;
         const struct system *system = cases[i].system;
-        struct lesson *lesson = lesson_of(out, prior, system->stack.name, cases[i].is_moe);
+        struct lesson *lesson = lesson_of(out, prior, &cases[i]);
         struct sums *sum = &sums[lesson - out->at];
         sum->rows++;
         sum->logs += log_ratio(&cases[i], &predictions[i]);

@@ -6,7 +6,10 @@
  * within them (calibration/left_out.json). The mean y of n rows is combined with the prior mean m
  * to (m / shift^2 + n y / scatter^2) / (1 / shift^2 + n / scatter^2), the normal-normal posterior
  * (Gelman et al., Bayesian Data Analysis, 2.5). Dense models and models with experts are learned
- * separately. */
+ * separately.
+ *
+ * For a stack or a GPU that was never measured, the prior's shift is that of its interval
+ * (interval_source_error), which differs between new stacks and new GPUs. */
 #ifndef CALIBRATION_LEARN_LEARN_H
 #define CALIBRATION_LEARN_LEARN_H
 
@@ -15,7 +18,7 @@
 
 /* Standard deviations in log time. */
 struct learn_prior {
-    double shift;   /* between sources */
+    double shift;   /* between sources; used for stacks and GPUs that were measured */
     double scatter; /* of rows within a source */
     int sources;    /* number of sources from which both were computed */
 };

@@ -297,10 +297,12 @@ static void say_profile(struct setup *setup)
 static void say_learned(struct setup *setup, const struct learned_stack *of, const char *path)
 {
     if (of)
-        setup_assume(setup,
-                     "all times%s multiplied by %.3f, learned from %d run%s with stack %s (%s)",
-                     of->experts ? " of experts" : "", of->time_ratio, of->runs,
-                     of->runs == 1 ? "" : "s", of->stack, path);
+        setup_assume(
+            setup, "all times%s multiplied by %.3f, learned from %d run%s with stack %s (%s)%s",
+            of->experts ? " of experts" : "", learned_factor(of), of->runs,
+            of->runs == 1 ? "" : "s", of->stack, path,
+            learned_chance(of) < SURE_FACTOR ? "; the learned factor is too uncertain to be applied"
+                                             : "");
 }
 
 static bool lay_learned(const struct options *options, struct setup *setup, struct err *err)

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/length.h"
+#include "base/normal.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,7 @@ const struct field learned_fields[] = {
     { .name = "experts", .kind = FIELD_BOOL, AT(experts), .fallback = "no",
       .doc = "Learned from models with experts; no: from dense models." },
     { .name = "time_ratio", .kind = FIELD_NUMBER, AT(time_ratio), .min = 0.01, .max = 100,
-      .doc = "Factor on all times: measured / predicted time, shrunk towards 1." },
+      .doc = "Factor on all times: measured / predicted time, shrunk towards 1. Applied if it lowers the error with a probability of at least 62 %." },
     { .name = "ratio_error", .kind = FIELD_NUMBER, AT(ratio_error), .min = 0, .max = 10,
       .doc = "Standard deviation of its logarithm." },
     { .name = "shift", .kind = FIELD_NUMBER, AT(shift), .min = 0, .max = 10,
@@ -124,6 +125,26 @@ static bool had_profile(const struct learned_stack *entry, const char *profile)
     return false;
 }
 
+double learned_chance(const struct learned_stack *of)
+{
+    double size = fabs(log(of->time_ratio));
+    if (of->ratio_error > 0)
+        return normal_cdf(size / (2 * of->ratio_error));
+    return size > 0 ? 1 : 0.5;
+}
+
+double learned_factor(const struct learned_stack *of)
+{
+    return learned_chance(of) >= SURE_FACTOR ? of->time_ratio : 1;
+}
+
+/* Without the factor, the shift's mean is not 0 but log(time_ratio). */
+double learned_shift(const struct learned_stack *of)
+{
+    double mean = log(of->time_ratio / learned_factor(of));
+    return hypot(of->shift, normal_90 * mean);
+}
+
 void learned_apply(const struct learned *learned, struct system *system)
 {
     struct stack *stack = &system->stack;
@@ -131,13 +152,13 @@ void learned_apply(const struct learned *learned, struct system *system)
     const struct learned_stack *dense = learned_find(learned, stack->name, false);
     const struct learned_stack *expert = learned_find(learned, stack->name, true);
     if (dense) {
-        stack->learned.time_ratio = dense->time_ratio;
-        stack->errors.source = fmin(stack->errors.source, dense->shift);
+        stack->learned.time_ratio = learned_factor(dense);
+        stack->errors.source = fmin(stack->errors.source, learned_shift(dense));
     }
     if (dense && had_profile(dense, profile->name))
-        profile->source_error = fmin(profile->source_error, dense->shift);
+        profile->source_error = fmin(profile->source_error, learned_shift(dense));
     if (expert) {
-        stack->learned.expert_time_ratio = expert->time_ratio;
-        stack->errors.of_experts = fmin(stack->errors.of_experts, expert->shift);
+        stack->learned.expert_time_ratio = learned_factor(expert);
+        stack->errors.of_experts = fmin(stack->errors.of_experts, learned_shift(expert));
     }
 }

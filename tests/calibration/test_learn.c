@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "base/json_layout.h"
+#include "base/normal.h"
 #include "base/random.h"
 #include "base/statistics.h"
 #include "calibration/fit/leave_out.h"
@@ -146,6 +147,35 @@ START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
 }
 END_TEST
 
+/* Rows that scatter by 5 % around a factor that they do not show are not applied, but are kept for
+ * further runs. The prior of an unmeasured stack is its interval's shift, so one row moves it more
+ * than that of a measured stack. */
+START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
+{
+    struct learned_stack of = { .time_ratio = 1.1, .ratio_error = 0.05, .shift = 0.08 };
+    ck_assert_double_eq_tol(learned_chance(&of), normal_cdf(log(1.1) / 0.1), 1e-12);
+    ck_assert_double_eq(learned_factor(&of), 1.1);
+    ck_assert_double_eq(learned_shift(&of), 0.08);
+    of.time_ratio = 0.98;
+    ck_assert_double_lt(learned_chance(&of), SURE_FACTOR);
+    ck_assert_double_eq(learned_factor(&of), 1);
+    ck_assert_double_eq_tol(learned_shift(&of), hypot(0.08, normal_90 * log(0.98)), 1e-12);
+    of.ratio_error = 0;
+    ck_assert_double_eq(learned_factor(&of), 0.98);
+}
+END_TEST
+
+START_TEST(the_prior_of_a_new_stack_is_its_intervals_shift)
+{
+    make((double[]){ 1.2 }, 1);
+    made.system.stack.errors.source = 0.2 * normal_90;
+    const struct learned_stack *got = learn(1, NULL);
+    ck_assert_double_eq_tol(made.lessons.at[0].error_before, 0.2, 1e-12);
+    ck_assert_double_eq_tol(log(got->time_ratio), log(1.2) * 400 / (400 + 25), 1e-12);
+    learned_release(&made.lessons.overlay);
+}
+END_TEST
+
 /* Runs of models with experts change only the ratio and the shift of such models, and no shift
  * rises. */
 START_TEST(an_overlay_of_experts_is_for_models_with_experts)
@@ -275,6 +305,7 @@ static void judged_load(const char *name, struct judged *out)
         int k = out->runs.scores.worst[i];
         if (!out->left.rows[i].is_dense)
             continue;
+        out->runs.cases[k].system->stack.errors.source = out->shift[out->left.rows[i].tier];
         out->cases[out->count] = out->runs.cases[k];
         out->predictions[out->count] = out->runs.predictions[k];
         out->rows[out->count++] = &out->left.rows[i];
@@ -307,8 +338,9 @@ static struct mark mark_others(const struct judged *of, int k, double *room)
             learned_find(&lessons.overlay, of->cases[k + i].system->stack.name, false);
         const struct left_out_row *row = of->rows[k + i];
         double shift = of->shift[row->tier];
-        room[i] = fabs(row->error + (learned ? log(learned->time_ratio) : 0));
-        covered += room[i] <= hypot(row->width, learned ? fmin(shift, learned->shift) : shift);
+        room[i] = fabs(row->error + (learned ? log(learned_factor(learned)) : 0));
+        covered +=
+            room[i] <= hypot(row->width, learned ? fmin(shift, learned_shift(learned)) : shift);
     }
     numbers_sort(room, (size_t)n);
     mark.median = sorted_quantile(room, n, 0.5);
@@ -360,15 +392,15 @@ static void tally_source(const char *name, struct tally *out)
 }
 
 /* Tests the source whose prediction takes the least time; a campaign tests all sources with ten
- * rows or more. The limits are the errors that one ratio per source reaches, rounded up. Six of the
- * nine sources have hardly any shift; for these the scatter of rows changes the ratio. */
+ * rows or more. The limits are the errors that one ratio per source reaches, rounded up. With all
+ * rows of a source known, its median error would be 4.1 % in the mean over the nine sources. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "torchao_float8", "internevo",      "dgxc_gb200",
                                          "megatron2021",   "zerobubble2023", "llmfoundry",
                                          "bloom_prequel",  "vtrain_single",  "dgxc_h100" };
-    static const double most[] = { 0.060, 0.055, 0.052, 0.050 };
-    static const double most_torchao[] = { 0.142, 0.113, 0.098, 0.088 };
+    static const double most[] = { 0.060, 0.054, 0.050, 0.047 };
+    static const double most_torchao[] = { 0.142, 0.100, 0.080, 0.070 };
     struct tally sum = { 0 };
     int sources = is_campaign() ? (int)LENGTH(names) : 1;
     for (int i = 0; i < sources; i++) {
@@ -395,7 +427,7 @@ START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
         ck_assert_double_le(sum.median[k], is_campaign() ? most[k] : most_torchao[k]);
         ck_assert_double_ge(sum.covered[k], is_campaign() ? 0.85 : 0.75);
         ck_assert(sum.covered[k] <= 0.95 || k == 0 || !is_campaign());
-        ck_assert_double_le(worse, is_campaign() ? 0.4 : 0.2);
+        ck_assert_double_le(worse, is_campaign() ? 0.2 : 0.05);
     }
 }
 END_TEST
@@ -409,6 +441,8 @@ static Suite *suite(void)
     tcase_add_test(laws, rows_that_cannot_be_learned_are_named_with_the_reason);
     tcase_add_test(laws, without_rows_nothing_is_learned);
     tcase_add_test(laws, an_overlay_narrows_unmeasured_intervals_and_applies_once);
+    tcase_add_test(laws, a_factor_is_applied_only_if_it_is_likely_better);
+    tcase_add_test(laws, the_prior_of_a_new_stack_is_its_intervals_shift);
     tcase_add_test(laws, a_written_overlay_reads_back_equal);
     tcase_add_test(laws, an_overlay_of_experts_is_for_models_with_experts);
     tcase_add_loop_test(laws, a_faulty_overlay_is_refused_by_line_and_key, 0, LENGTH(faulty));
