@@ -167,7 +167,7 @@ class Tests:
             last = max(1, bisect.bisect_right(lines, line))
             blocks = set().union(*(of_line[other] for other in lines[max(0, last - 1 - with_before):last]))
         counts = [sum(map(executed.__getitem__, blocks)) for executed in self.executed]
-        least = 1 if line else max(counts) / 2
+        least = 1 if line or with_before else max(counts) / 2
         found = collections.defaultdict(list)
         for unit, count in zip(self.units, counts):
             if count >= least or not of_line or not line and unit.program == 'docs-current':  # because that program prints tables

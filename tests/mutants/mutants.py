@@ -54,12 +54,11 @@ class Order:
     def runs(self, mutant):
         """(program, seconds, its functions to run or None for all), in the order to run them: about one second of
         each program's quickest functions, then the remaining functions of all programs; then those that execute
-        only the line before the mutant's."""
-        if not mutant.is_code:
-            return self.sorted_runs(mutant, self.tests.executing(mutant.file, None))
-        near = self.tests.executing(mutant.file, mutant.line)
+        only the line before the mutant's, or of data only a small part of the file."""
+        line = mutant.line if mutant.is_code else None
+        near = self.tests.executing(mutant.file, line)
         further = {name: [unit for unit in units if unit not in near.get(name, ())]
-                   for name, units in self.tests.executing(mutant.file, mutant.line, True).items()}
+                   for name, units in self.tests.executing(mutant.file, line, True).items()}
         further = {name: units for name, units in further.items() if units}
         return self.sorted_runs(mutant, near) + self.sorted_runs(mutant, further)
 
