@@ -328,6 +328,23 @@ START_TEST(the_state_of_the_newest_checkpoint_is_read)
 }
 END_TEST
 
+/* Only a folder named step-NUMBER is a checkpoint. */
+START_TEST(other_names_than_a_steps_are_no_checkpoint)
+{
+    static const char *const names[] = { "step_000000009", "step-",           "step-9x",
+                                         "step-x9",        "xstep-000000009", "step--00000009",
+                                         "Step-000000009" };
+    struct checkpoint_state state;
+    struct err err = { 0 };
+    save_two("dp2");
+    for (size_t i = 0; i < LENGTH(names); i++)
+        ck_assert_int_eq(mkdir(path_of(names[i]), 0700), 0);
+    ck_assert_msg(checkpoint_newest(checkpoint_folder, &state, &err), "%s", err.msg);
+    ck_assert_int_eq(state.step, 2);
+    ck_assert_int_eq((int)state.damage.code, ERR_NONE);
+}
+END_TEST
+
 /* --- the folder --------------------------------------------------------------------------- */
 
 static int count_entries(const char *path)
@@ -481,6 +498,7 @@ static Suite *suite(void)
     tcase_add_test(tc, loading_fails_if_every_checkpoint_is_damaged);
     tcase_add_test(tc, an_empty_folder_has_no_checkpoint);
     tcase_add_test(tc, the_state_of_the_newest_checkpoint_is_read);
+    tcase_add_test(tc, other_names_than_a_steps_are_no_checkpoint);
     tcase_add_test(tc, only_the_two_newest_checkpoints_are_kept);
     tcase_add_test(tc, leftovers_of_a_killed_run_do_not_disturb_the_next);
     tcase_add_test(tc, a_run_killed_while_saving_leaves_a_complete_checkpoint);

@@ -1,4 +1,5 @@
 #include "base/length.h"
+#include "search/method.h"
 #include "search/search.h"
 #include "search/splits.h"
 #include "sim/engine/memory_interval.h"
@@ -341,6 +342,26 @@ START_TEST(progress_rises_to_one)
 }
 END_TEST
 
+START_TEST(a_search_keeps_at_least_one_plan_and_at_most_the_limit)
+{
+    static const int tops[][2] = { { -3, 1 }, { 0, 1 }, { 1, 1 }, { 2, 2 } };
+    struct search_request request = instance_request(&instance);
+    for (int i = 0; i < LENGTH(tops); i++) {
+        request.top = tops[i][0];
+        struct search_result result = search_of(&request);
+        ck_assert_int_eq(result.num_top, tops[i][1]);
+        search_result_release(&result);
+    }
+    struct arena arena = { 0 };
+    struct prepared prepared;
+    struct err err = { 0 };
+    request.top = MAX_TOP + 1;
+    ck_assert(search_prepare(&request, &arena, &prepared, &err));
+    ck_assert_int_eq(prepared.request.top, MAX_TOP);
+    arena_release(&arena);
+}
+END_TEST
+
 START_TEST(an_unknown_method_is_a_usage_error)
 {
     struct search_request request = new_request();
@@ -448,6 +469,7 @@ static Suite *suite(void)
     tcase_add_test(cases, an_interrupted_search_is_reported_and_proves_nothing);
     tcase_add_test(cases, a_search_out_of_time_is_reported_and_proves_nothing);
     tcase_add_loop_test(cases, progress_rises_to_one, 0, num_search_methods);
+    tcase_add_test(cases, a_search_keeps_at_least_one_plan_and_at_most_the_limit);
     tcase_add_test(cases, an_unknown_method_is_a_usage_error);
     tcase_add_test(cases, an_unknown_word_ends_search_and_rank);
     tcase_add_test(cases, long_sequences_need_context_ranks);

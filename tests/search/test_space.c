@@ -185,6 +185,34 @@ START_TEST(each_value_of_a_word_keeps_all_candidates_that_have_it)
 }
 END_TEST
 
+/* A plan added to the space brings its values, which are inserted in rising order: below, between
+ * or above those of the list, or known already. */
+START_TEST(the_values_of_an_added_plan_are_inserted_in_order)
+{
+    static const struct {
+        int microbatch, list[9];
+    } rows[] = { { 8, { 1, 2, 4, 8, 16 } },
+                 { 1, { 1, 2, 4, 8, 16 } },
+                 { 3, { 1, 2, 3, 4, 8, 16 } },
+                 { 24, { 1, 2, 4, 8, 16, 24 } } };
+    for (int row = 0; row < LENGTH(rows); row++) {
+        struct plan base = plan_default(), also = plan_default();
+        struct space_request request = {
+            .model = &small, .num_gpus = 2, .base = &base, .chunks = CHUNKS_MEGATRON, .also = &also
+        };
+        struct space space;
+        struct err err = { 0 };
+        also.dp = 2;
+        also.microbatch = rows[row].microbatch;
+        ck_assert_msg(space_new(&request, &arena, &space, &err), "%s: %s", err.where, err.msg);
+        int count = 0;
+        for (; rows[row].list[count]; count++)
+            ck_assert_int_eq(space.microbatch.at[count], rows[row].list[count]);
+        ck_assert_int_eq(space.microbatch.count, count);
+    }
+}
+END_TEST
+
 /* Values outside the lists, with the layout word that each candidate must then have. */
 static const char *const outside[][2] = {
     { "tp3", "tp3 " },
@@ -403,6 +431,7 @@ static Suite *suite(void)
                         LENGTH(gpu_counts));
     tcase_add_test(cases, no_two_candidates_have_the_same_layout);
     tcase_add_test(cases, fixed_words_are_in_every_candidate);
+    tcase_add_test(cases, the_values_of_an_added_plan_are_inserted_in_order);
     tcase_add_loop_test(cases, each_value_of_a_word_keeps_all_candidates_that_have_it, 0,
                         LENGTH(values));
     tcase_add_loop_test(cases, a_fixed_value_may_be_outside_the_default_lists, 0, LENGTH(outside));

@@ -114,6 +114,27 @@ START_TEST(lists_without_shared_expert_or_exchange_are_unchanged)
 }
 END_TEST
 
+/* The shared expert may come first in the list; then its rows cannot be placed between exchanges
+ * that follow it. */
+START_TEST(a_shared_expert_before_the_exchanges_stays_there)
+{
+    struct op ops[6] = { { .kind = OP_GEMM, .region = REGION_SHARED_EXPERT },
+                         { .kind = OP_ACTIVATION, .region = REGION_SHARED_EXPERT },
+                         { .kind = OP_ALL_TO_ALL, .stream = STREAM_EXPERT },
+                         { .kind = OP_GEMM, .region = REGION_EXPERTS },
+                         { .kind = OP_ALL_TO_ALL, .stream = STREAM_EXPERT },
+                         { .kind = OP_RESIDUAL } };
+    struct ops list = { .at = ops, .count = LENGTH(ops) };
+    for (int i = 0; i < list.count; i++)
+        ops[i].after = i - 1;
+    struct ops same = shared_beside_rows(list, &arena);
+    for (int i = 0; i < list.count; i++) {
+        ck_assert_int_eq(same.at[i].kind, ops[i].kind);
+        ck_assert_int_eq(same.at[i].after, i - 1);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("sim/plan/beside");
@@ -123,6 +144,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, reordered_lists_have_the_same_ops_in_a_valid_order, 0, count);
     tcase_add_loop_test(tc, each_exchange_overlaps_half_of_the_shared_expert, 0, count);
     tcase_add_loop_test(tc, lists_without_shared_expert_or_exchange_are_unchanged, 0, 2);
+    tcase_add_test(tc, a_shared_expert_before_the_exchanges_stays_there);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -221,6 +221,8 @@ static const struct {
       "overlap=ep needs ep over 1" },
     { "tp1 ep8 pp4 dp16 mb1 overlap=p2p,ep", mixtral, 64, 1536, "overlap", "overlap",
       "overlap=ep needs vpp over 1 with pp over 1" },
+    { "tp1 ep8 pp2 dp32 mb1 overlap=p2p,ep", mixtral, 64, 1536, "overlap", "overlap",
+      "overlap=ep needs vpp over 1 with pp over 1" },
     { "tp1 ep8 pp4 dp16 mb1 vpp2 overlap=p2p,ep recompute=full:2", mixtral, 64, 1536, "overlap",
       "overlap", "overlap=ep needs recompute that does not send rows again, or of every layer" },
     { "tp1 ep8 pp4 dp16 mb1 vpp2 overlap=p2p,ep recompute=selective:moe", mixtral, 64, 1536,
