@@ -38,7 +38,7 @@ END_TEST
 /* --- spikes --------------------------------------------------------------------------------- */
 
 /* The first 50 losses have equal weight, so for the losses 1, 2, ..., n the detector has the mean
- * (n + 1) / 2 and the variance (n^2 - 1) / 12. */
+ * (n + 1) / 2 and the variance (n^2 - 1) / 12. Each later loss has a weight of 1 / 50. */
 START_TEST(at_first_mean_and_variance_weigh_all_losses_equally)
 {
     struct spike_watch watch = { 0 };
@@ -47,6 +47,10 @@ START_TEST(at_first_mean_and_variance_weigh_all_losses_equally)
         ck_assert_double_eq_tol(watch.mean, (n + 1) / 2.0, 1e-12 * n);
         ck_assert_double_eq_tol(watch.variance, (n * n - 1) / 12.0, 1e-10 * n * n);
     }
+    ck_assert(!spike_seen(&watch, 1e9, 51));
+    ck_assert_double_eq_tol(watch.mean, 25.5 + 25.5 / 50, 1e-12);
+    ck_assert(!spike_seen(&watch, 1e9, 26.01));
+    ck_assert_double_eq_tol(watch.mean, 26.01, 1e-12);
 }
 END_TEST
 

@@ -32,6 +32,16 @@ START_TEST(a_measured_shape_takes_its_measured_time)
 }
 END_TEST
 
+/* A size that the kind of op does not have counts as 1; expected numbers of rows may be below 1. */
+START_TEST(a_missing_size_counts_as_one)
+{
+    struct op op = { .kind = OP_NORM, .m = 0.5, .n = 1, .batch = 3 };
+    double size[NUM_KERNEL_SIZES];
+    kernel_size_of(&op, size);
+    ck_assert(size[0] == 0.5 && size[1] == 1 && size[2] == 1 && size[3] == 3);
+}
+END_TEST
+
 START_TEST(an_op_without_work_takes_no_time)
 {
     struct kernel table;
@@ -213,6 +223,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("kernel");
     tcase_add_test(cases, a_measured_shape_takes_its_measured_time);
     tcase_add_test(cases, an_op_without_work_takes_no_time);
+    tcase_add_test(cases, a_missing_size_counts_as_one);
     tcase_add_test(cases, the_trend_equals_regularised_least_squares);
     tcase_add_test(cases, between_measured_shapes_a_smooth_cost_is_interpolated_within_percents);
     tcase_add_test(cases, beyond_the_largest_shape_time_grows_with_the_work);

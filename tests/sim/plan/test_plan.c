@@ -295,6 +295,19 @@ START_TEST(the_longest_schedule_name_fits_in_a_plan)
 }
 END_TEST
 
+/* The name of a word is its letters, with hyphens between letters. */
+START_TEST(a_words_name_ends_before_its_value)
+{
+    static const struct {
+        const char *word;
+        size_t length;
+    } words[] = { { "tp8", 2 },  { "cp-comm=p2p", 7 }, { "x-y3", 3 }, { "x-y-z", 5 }, { "-x", 0 },
+                  { "tp-8", 2 }, { "sp", 2 },          { "8", 0 },    { "a-", 1 } };
+    for (int i = 0; i < LENGTH(words); i++)
+        ck_assert_uint_eq(plan_token_length(words[i].word), words[i].length);
+}
+END_TEST
+
 START_TEST(every_word_is_documented_and_named_once)
 {
     for (int i = 0; i < plan_num_tokens(); i++) {
@@ -454,6 +467,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, an_error_in_a_layout_is_a_sentence_naming_its_word, 0, NUM_SLIPS);
     tcase_add_test(tc, a_token_of_a_thousand_letters_is_an_error_like_any_other);
     tcase_add_test(tc, the_longest_schedule_name_fits_in_a_plan);
+    tcase_add_test(tc, a_words_name_ends_before_its_value);
     tcase_add_test(tc, every_word_is_documented_and_named_once);
     tcase_add_test(tc,
                    a_mirrored_plan_that_shards_over_all_data_ranks_folds_as_one_without_the_word);
