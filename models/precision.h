@@ -43,6 +43,7 @@ struct recipe {
     double reads;       /* how often the 16-bit tensor is read to find its scales and quantise it */
     double kernels;     /* launches to quantise one tensor */
     double product_efficiency; /* rate of products relative to one scale per tensor */
+    double weight_efficiency;  /* rate of weight gradients relative to that of the other products */
     bool scales_in_products;   /* the matrix units apply the scales where the GPU can
                                   (sim/collective/generation.h) */
     int aligned_rows;          /* an expert's rows are padded to a multiple of this number */

@@ -95,6 +95,8 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
         efficiency *= system->stack.expert_efficiency;
     if (dtype_is_quantized(op->dtype))
         efficiency *= timer->recipe->product_efficiency;
+    if (dtype_is_quantized(op->dtype) && op->pass == PASS_BACKWARD_WEIGHT)
+        efficiency *= timer->recipe->weight_efficiency;
     return alone_s / efficiency;
 }
 
