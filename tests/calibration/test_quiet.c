@@ -46,11 +46,11 @@ static const struct {
     int asked;
     double waited_s;
 } waits[] = {
-    { "quiet from the first", 0, 0.15, 10, 1, 0 },
+    { "idle from the start", 0, 0.15, 10, 1, 0 },
     { "a compiler ends after 3 s", 3, 0.5, 10, 4, 3.3 },
-    { "a helper burns the core for good", 1e9, 0.15, 5, 6, 5.1 },
+    { "another program uses the core without end", 1e9, 0.15, 5, 6, 5.1 },
     { "no time to wait", 1e9, 0.15, 0, 1, 0 },
-    { "others take a tenth", 1e9, 0.9, 10, 1, 0 },
+    { "other programs take a tenth of the core", 1e9, 0.9, 10, 1, 0 },
 };
 
 START_TEST(a_calibration_waits_a_bounded_time_for_idle_cores)
@@ -61,7 +61,8 @@ START_TEST(a_calibration_waits_a_bounded_time_for_idle_cores)
     struct err err = { 0 };
     double waited_s;
     ck_assert(quiet_wait(&machine, waits[_i].most_s, &waited_s, &err));
-    ck_assert_msg(fake.asked == waits[_i].asked, "%s: asked %d times", waits[_i].what, fake.asked);
+    ck_assert_msg(fake.asked == waits[_i].asked, "%s: the core share was read %d times",
+                  waits[_i].what, fake.asked);
     ck_assert_msg(fabs(waited_s - waits[_i].waited_s) < 1e-9, "%s: %g s", waits[_i].what, waited_s);
     ck_assert_int_eq(fake.told, fake.asked - 1);
 }

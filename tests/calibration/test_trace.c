@@ -153,7 +153,7 @@ START_TEST(truncated_traces_are_refused)
         struct err err = { 0 };
         memcpy(part, whole, n);
         part[n] = '\0';
-        ck_assert_msg(!read_text(part, &got, &err), "%zu bytes", n);
+        ck_assert_msg(!read_text(part, &got, &err), "accepted a trace cut after %zu bytes", n);
         ck_assert_int_eq(err.code, ERR_INPUT);
     }
 }

@@ -33,7 +33,8 @@ static void check_equal(const struct model *model, const char *a, const char *b,
     struct parity_result one, other;
     parity_run(model, a, &first, &one);
     parity_run(model, b, &second, &other);
-    ck_assert_msg(parity_is_equal(&one, &other, first.steps), "%s and %s", a, b);
+    ck_assert_msg(parity_is_equal(&one, &other, first.steps), "%s and %s give different bits", a,
+                  b);
     parity_release(&one);
     parity_release(&other);
 }

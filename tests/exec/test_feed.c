@@ -75,8 +75,8 @@ START_TEST(a_pass_reads_tokens_and_position_of_its_microbatch)
         struct seen seen[MICROBATCHES];
         run_step(&feed, (uint32_t)step, seen);
         for (int j = 0; j < MICROBATCHES; j++)
-            ck_assert_msg(is_as_expected(&seen[j], (uint32_t)step, j), "step %d, microbatch %d",
-                          step, j);
+            ck_assert_msg(is_as_expected(&seen[j], (uint32_t)step, j),
+                          "step %d, microbatch %d: unexpected samples", step, j);
         step = random_below(&rng, 4) > 0 ? step + 1 : 1 + (int)random_below(&rng, 50);
     }
     feed_close(&feed);

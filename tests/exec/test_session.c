@@ -189,7 +189,8 @@ START_TEST(a_session_saves_at_its_period_and_after_its_last_step)
     for (int step = 1; step <= saves[_i].steps; step++)
         ck_assert_msg(has_checkpoint(step) ==
                           (step == saves[_i].kept[0] || step == saves[_i].kept[1]),
-                      "step %d", step);
+                      "step %d: its checkpoint %s", step,
+                      has_checkpoint(step) ? "was not removed" : "is missing");
     release(&run);
 }
 END_TEST

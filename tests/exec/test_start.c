@@ -428,10 +428,12 @@ static void check_end(const struct start *how, const struct process *ranks)
     snprintf(waits, sizeof waits, "rank %d", 1 - how->victim);
     bool says_first = strncmp(other->text, waits, strlen(waits)) == 0;
     ck_assert_msg(WIFEXITED(other->status) && WEXITSTATUS(other->status) == WATCHDOG_EXIT,
-                  "moment %d, rank %d, signal %d: status %x: %s", how->moment, how->victim,
-                  how->signal, (unsigned)other->status, other->text);
-    ck_assert_msg(says_first && strstr(other->text, " waits "), "moment %d, rank %d, signal %d: %s",
-                  how->moment, how->victim, how->signal, other->text);
+                  "moment %d, rank %d gets signal %d: the other rank ends with status %x: %s",
+                  how->moment, how->victim, how->signal, (unsigned)other->status, other->text);
+    ck_assert_msg(
+        says_first && strstr(other->text, " waits "),
+        "moment %d, rank %d gets signal %d: the other rank does not say that it waits: %s",
+        how->moment, how->victim, how->signal, other->text);
     ck_assert_msg(strstr(other->text, how->words), "%s is not in %s", how->words, other->text);
     ck_assert_msg(how->is_noticed == !strstr(other->text, ": no progress for "), "%s", other->text);
 }

@@ -177,7 +177,8 @@ START_TEST(every_build_gives_the_same_bits)
     got = hash(got, z, sizeof *z * ROOM);
     got = hash(got, u, sizeof *u * ROOM);
     got = hash(got, keeps, ROOM);
-    ck_assert_msg(got == ops[_i].hash, "%s: 0x%016llx", ops[_i].name, (unsigned long long)got);
+    ck_assert_msg(got == ops[_i].hash, "%s: the hash of the results is 0x%016llx", ops[_i].name,
+                  (unsigned long long)got);
 }
 END_TEST
 

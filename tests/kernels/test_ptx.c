@@ -278,7 +278,7 @@ START_TEST(hand_written_kernels_run_or_fail_as_in_the_ptx_isa)
     bool ok = run_hand(hand, words, &err);
     if (hand->error)
         ck_assert_msg(!ok && strstr(err.msg, hand->error), "%s: %s", hand->what,
-                      ok ? "it runs" : err.msg);
+                      ok ? "runs without an error" : err.msg);
     else {
         ck_assert_msg(ok, "%s: %s: %s", hand->what, err.where, err.msg);
         ck_assert_msg(words[5] == hand->word, "%s: 0x%x", hand->what, words[5]);

@@ -49,7 +49,8 @@ START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
             struct model of = model_of_kind(&presets[i].model, kind);
             if (has_costs(&presets[i].model))
                 ck_assert_msg(weights(block(&of, 128), false) == model_layer_parameters(&of),
-                              "%s, kind %d", of.name, kind);
+                              "%s: parameters of blocks of kind %d are not those of the op list",
+                              of.name, kind);
             arena_release(&arena);
         }
     free(presets);

@@ -58,12 +58,15 @@ static void find(struct search_request *request, const char *method, struct sear
 
 static void check_same(const struct search_result *a, const struct search_result *b, uint64_t seed)
 {
-    ck_assert_msg(a->num_top == b->num_top, "seed %d", (int)seed);
+    ck_assert_msg(a->num_top == b->num_top, "seed %d: %d and %d plans in top", (int)seed,
+                  a->num_top, b->num_top);
     for (int i = 0; i < a->num_top; i++) {
-        ck_assert_msg(plan_equal(&a->top[i].plan, &b->top[i].plan), "seed %d, %d", (int)seed, i);
+        ck_assert_msg(plan_equal(&a->top[i].plan, &b->top[i].plan),
+                      "seed %d: plan %d in top differs", (int)seed, i);
         ck_assert_double_eq(a->top[i].prediction.step_s, b->top[i].prediction.step_s);
     }
-    ck_assert_msg(a->candidates == b->candidates, "seed %d", (int)seed);
+    ck_assert_msg(a->candidates == b->candidates, "seed %d: %g and %g candidates", (int)seed,
+                  a->candidates, b->candidates);
     ck_assert(a->proved_optimal && b->proved_optimal);
 }
 
@@ -108,7 +111,9 @@ START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
         check_same(&bnb, &all, seed);
         ck_assert_double_eq(bnb.candidates, bnb.evaluated + bnb.bounded + bnb.infeasible);
         if (all.num_top > 0)
-            ck_assert_msg(bnb.lower_bound_s <= all.lower_bound_s, "seed %d", (int)seed);
+            ck_assert_msg(bnb.lower_bound_s <= all.lower_bound_s,
+                          "seed %d: lower bound %g s, of exhaustive %g s", (int)seed,
+                          bnb.lower_bound_s, all.lower_bound_s);
         if (all.num_top > 0 && request.objective == OBJECTIVE_TIME) {
             ck_assert_double_eq(bnb.lower_bound_s, all.top[0].prediction.step_s);
             check_limit(&request, &all, seed);

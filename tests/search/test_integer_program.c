@@ -172,9 +172,11 @@ START_TEST(the_optimum_equals_that_of_trying_every_assignment)
         struct program_result result = solve();
         infeasible += expected == HUGE_VAL;
         if (expected == HUGE_VAL) {
-            ck_assert_msg(result.status == PROGRAM_INFEASIBLE, "instance %d", i);
+            ck_assert_msg(result.status == PROGRAM_INFEASIBLE,
+                          "instance %d: not found to be infeasible", i);
         } else {
-            ck_assert_msg(result.status == PROGRAM_OPTIMAL, "instance %d", i);
+            ck_assert_msg(result.status == PROGRAM_OPTIMAL, "instance %d: not solved to optimality",
+                          i);
             ck_assert_msg(result.cost == expected, "instance %d: %g, not %g", i, result.cost,
                           expected);
         }

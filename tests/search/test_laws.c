@@ -62,9 +62,9 @@ static void check_at_most(double less, double more, const struct plan *plan, con
 
 static void check_same(double got, double expected, const struct plan *plan, const char *what)
 {
-    ck_assert_msg(memcmp(&got, &expected, sizeof got) == 0, "%s, %s, %s: %s: %.17g and %.17g",
-                  question.words, question.model.name, question_layout(&question, plan), what, got,
-                  expected);
+    ck_assert_msg(memcmp(&got, &expected, sizeof got) == 0,
+                  "%s, %s, %s: %s: %.17g differs from %.17g", question.words, question.model.name,
+                  question_layout(&question, plan), what, got, expected);
 }
 
 /* --- a better machine ------------------------------------------------------------------------- */
@@ -219,7 +219,7 @@ END_TEST
 static void check_same_plan(const struct scored_plan *a, const struct scored_plan *b,
                             const char *what)
 {
-    ck_assert_msg(plan_equal(&a->plan, &b->plan), "%s, %s: %s: %s and %s", question.words,
+    ck_assert_msg(plan_equal(&a->plan, &b->plan), "%s, %s: %s: %s differs from %s", question.words,
                   question.model.name, what, question_layout(&question, &a->plan),
                   question_layout(&question, &b->plan));
     check_same(a->prediction.step_s, b->prediction.step_s, &a->plan, what);
@@ -229,8 +229,8 @@ static void check_same_plan(const struct scored_plan *a, const struct scored_pla
 static void check_same_top(const struct search_result *a, const struct search_result *b,
                            const char *what)
 {
-    ck_assert_msg(a->num_top == b->num_top, "%s: %s: %d and %d plans", question.words, what,
-                  a->num_top, b->num_top);
+    ck_assert_msg(a->num_top == b->num_top, "%s: %s: lists of %d and %d plans", question.words,
+                  what, a->num_top, b->num_top);
     for (int i = 0; i < a->num_top; i++)
         check_same_plan(&a->top[i], &b->top[i], what);
     num_claims += a->num_top > 0;

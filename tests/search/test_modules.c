@@ -52,10 +52,12 @@ static void check_methods(int seed, int *chosen)
     struct search_request one = new_request("exhaustive"), other = new_request("bnb");
     one.top = other.top = 10;
     struct search_result all = search_of(&one), found = search_of(&other);
-    ck_assert_msg(all.num_top == found.num_top, "seed %d", seed);
+    ck_assert_msg(all.num_top == found.num_top, "seed %d: exhaustive lists %d plans, bnb %d", seed,
+                  all.num_top, found.num_top);
     ck_assert_double_eq(all.candidates, found.candidates);
     for (int i = 0; i < all.num_top; i++) {
-        ck_assert_msg(plan_equal(&all.top[i].plan, &found.top[i].plan), "seed %d, %d", seed, i);
+        ck_assert_msg(plan_equal(&all.top[i].plan, &found.top[i].plan),
+                      "seed %d: plan %d in the lists differs", seed, i);
         ck_assert_double_eq(all.top[i].prediction.step_s, found.top[i].prediction.step_s);
         *chosen += has_parts(&all.top[i].plan);
     }

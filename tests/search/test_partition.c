@@ -390,7 +390,8 @@ START_TEST(both_programs_equal_enumeration)
         bool found = partition_by_dynamic(&problem, &dynamic);
         struct partition by_program = programmed(&problem);
         infeasible += least == HUGE_VAL;
-        ck_assert_msg(found == (least < HUGE_VAL), "problem %d", i);
+        ck_assert_msg(found == (least < HUGE_VAL), "problem %d: the dynamic program %s a partition",
+                      i, found ? "found" : "did not find");
         if (found) {
             ck_assert_msg(fabs(dynamic.total.cost - least) < 1e-12 * unit,
                           "problem %d: %.17g, not %.17g", i, dynamic.total.cost, least);
@@ -483,8 +484,8 @@ START_TEST(megatrons_partitions_hold_the_bytes_of_the_cost_model)
         double per_parameter = state.weights + state.gradients + state.optimizer;
         double expected = layer.saved_bytes + per_parameter * layer.parameters;
         double got = known_score(&problem, names[i]).bytes;
-        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s of %s: %.9g, not %.9g", layouts[i],
-                      model.name, got, expected);
+        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s of %s: %.9g bytes, not %.9g bytes",
+                      layouts[i], model.name, got, expected);
     }
 }
 END_TEST
@@ -512,8 +513,8 @@ START_TEST(a_layers_state_is_sharded_by_its_zero_stage)
                                state.optimizer * cases[i].optimizer;
         double expected = layer.saved_bytes + per_parameter * layer.parameters;
         double got = known_score(&problem, "megatron-sp").bytes;
-        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s: %.9g, not %.9g", cases[i].layout, got,
-                      expected);
+        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s: %.9g bytes, not %.9g bytes",
+                      cases[i].layout, got, expected);
     }
 }
 END_TEST

@@ -113,8 +113,9 @@ START_TEST(the_default_space_equals_nested_loops_in_documented_order)
     }
     ck_assert_int_eq(kept, seen->count);
     for (int i = 0; i < plan_num_rules(); i++)
-        ck_assert_msg(broken[i] == seen->broken[i], "%s: %g and %g", plan_rule_at(i)->name,
-                      broken[i], seen->broken[i]);
+        ck_assert_msg(broken[i] == seen->broken[i],
+                      "%s: rules out %g plans in a list of all, %g in the space",
+                      plan_rule_at(i)->name, broken[i], seen->broken[i]);
     free(naive.at);
 }
 END_TEST
@@ -178,10 +179,12 @@ START_TEST(each_value_of_a_word_keeps_all_candidates_that_have_it)
     double all = count_fixed(NULL), sum = 0;
     for (int i = 0; values[_i][i]; i++) {
         double count = count_fixed(values[_i][i]);
-        ck_assert_msg(count > 0 && count < all, "%s: %g of %g", values[_i][i], count, all);
+        ck_assert_msg(count > 0 && count < all, "%s: %g of %g candidates", values[_i][i], count,
+                      all);
         sum += count;
     }
-    ck_assert_msg(sum == all, "%s and others: %g of %g", values[_i][0], sum, all);
+    ck_assert_msg(sum == all, "%s and the other values: %g of %g candidates", values[_i][0], sum,
+                  all);
 }
 END_TEST
 
@@ -414,7 +417,8 @@ START_TEST(most_numbers_of_gpus_without_plans_are_excluded_by_one_check)
         walk(&space, seen);
         without += seen->count == 0;
         ruled_out += !space_may_have_plans(&space);
-        ck_assert_msg(seen->count == 0 || space_may_have_plans(&space), "%d GPUs", num_gpus);
+        ck_assert_msg(seen->count == 0 || space_may_have_plans(&space),
+                      "%d GPUs: the space has plans, but space_may_have_plans denies it", num_gpus);
     }
     bool is_fixed = *looks[_i][0] != '\0';
     ck_assert_int_gt(without, 100);

@@ -267,7 +267,8 @@ START_TEST(a_change_of_a_plan_makes_some_errors_its_own)
             if (classes >> class & 1)
                 ck_assert_msg(plans_are_alike(&a, changes[i].plan, class) ==
                                   !(changes[i].other >> class & 1),
-                              "change %zu, class %d", i, class);
+                              "change %zu: class %d of errors should be %s", i, class,
+                              changes[i].other >> class & 1 ? "another" : "the same");
 }
 END_TEST
 

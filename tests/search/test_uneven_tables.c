@@ -423,7 +423,10 @@ START_TEST(an_expansion_that_was_cut_short_reports_a_valid_gap)
         struct expansion_request request = { &table, best.step_s, HUGE_VAL, simulated_s,
                                              NULL,   &table,      NULL };
         struct expansion none = expand(&request, &arena);
-        ck_assert_msg(!none.found && none.is_proved, "seed %d", seed);
+        ck_assert_msg(!none.found && none.is_proved,
+                      "seed %d: found a division faster than the fastest, or did not prove that "
+                      "there is none",
+                      seed);
         request.limit_s = HUGE_VAL;
         request.most_timed = 1;
         struct expansion one = expand(&request, &arena);

@@ -416,9 +416,9 @@ static void explain_router_counts(void)
 static void check_row(const struct row *row, struct table *other, const char *whose)
 {
     double count = row_of(other, row->what, row->numbers)->count;
-    ck_assert_msg(count == row->count, "%s: %s %g %g %g %g runs %g times, %s %g", now.name,
-                  row->what, row->numbers[0], row->numbers[1], row->numbers[2], row->numbers[3],
-                  row->count, whose, count);
+    ck_assert_msg(count == row->count, "%s: %s %g %g %g %g runs %g times, expected from %s %g",
+                  now.name, row->what, row->numbers[0], row->numbers[1], row->numbers[2],
+                  row->numbers[3], row->count, whose, count);
 }
 
 static void check_lists(void)
@@ -443,8 +443,8 @@ static void check_launches(const json_t *of)
     double ratio = (now.launches[FORWARD_LAUNCHES] + now.launches[BACKWARD_LAUNCHES]) /
                    (number_at(traced, 0) + number_at(traced, 1));
     double least = now.model.experts > 0 ? 0.8 : 0.6;
-    ck_assert_msg(ratio >= least && ratio <= 1.15, "%s: %g launches for each traced", now.name,
-                  ratio);
+    ck_assert_msg(ratio >= least && ratio <= 1.15, "%s: %g predicted launches per traced launch",
+                  now.name, ratio);
 }
 
 /* --- differences of memory ------------------------------------------------------------------- */

@@ -135,7 +135,7 @@ START_TEST(many_bytes_arrive_in_order)
     ck_assert_ptr_nonnull(sent);
     for (size_t i = 0; i < MANY; i++)
         if (bytes[i] != (unsigned char)(i * 7 + (i >> 12)))
-            ck_abort_msg("byte %zu", i);
+            ck_abort_msg("byte %zu was received with another value", i);
     free(bytes);
     close(ends[0]);
     ck_assert(!socket_receive(ends[1], &err, 1, within_s(10), &err));

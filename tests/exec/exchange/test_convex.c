@@ -167,11 +167,11 @@ START_TEST(half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss)
     struct convex_run half =
         trained(&comm_local, word, (struct convex_run){ .steps = 599, .rate = 0.5 });
     double fall = gap(&whole) / gap(&half);
-    ck_assert_msg(fall > 2.8 && fall < 5.2, "%s: excess losses %.3e and %.3e", word, gap(&whole),
-                  gap(&half));
+    ck_assert_msg(fall > 2.8 && fall < 5.2, "%s: excess losses %.3e and, at half the rate, %.3e",
+                  word, gap(&whole), gap(&half));
     double nearer = whole.apart / half.apart;
-    ck_assert_msg(nearer > 1.6 && nearer < 2.4, "%s: distances %.3e and %.3e", word, whole.apart,
-                  half.apart);
+    ck_assert_msg(nearer > 1.6 && nearer < 2.4, "%s: ranks are %.3e apart, at half the rate %.3e",
+                  word, whole.apart, half.apart);
 }
 END_TEST
 
@@ -183,7 +183,8 @@ START_TEST(longer_periods_leave_a_larger_excess_loss)
     struct convex_run two = trained(&comm_local, "local:2", constant);
     struct convex_run four = trained(&comm_local, "local:4", constant);
     double rise = gap(&four) / gap(&two);
-    ck_assert_msg(rise > 4 && rise < 13, "excess losses %.3e and %.3e", gap(&two), gap(&four));
+    ck_assert_msg(rise > 4 && rise < 13, "excess losses %.3e of local:2 and %.3e of local:4",
+                  gap(&two), gap(&four));
 }
 END_TEST
 

@@ -92,7 +92,8 @@ START_TEST(the_words_of_a_request_hold_at_that_depth)
     deep.layers = depth.most;
     ck_assert(probe_fits(&request).fits);
     while (++deep.layers <= depth.most + 24)
-        ck_assert_msg(!probe_fits(&request).fits, "%d layers, not %d", deep.layers, depth.most);
+        ck_assert_msg(!probe_fits(&request).fits, "%d layers fit, more than the %d that were found",
+                      deep.layers, depth.most);
 }
 END_TEST
 

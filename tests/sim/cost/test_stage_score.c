@@ -141,10 +141,10 @@ START_TEST(a_plans_time_equals_that_of_its_stage_scores_bit_for_bit)
         if (make_plan(&rng, &system, &model, &arena, &plan)) {
             struct assembled got = assemble(parts, &system, &model, &plan);
             struct prediction p = evaluate(whole, &plan);
-            ck_assert_msg(got.step_s == p.step_s && got.peak_memory_bytes == p.peak_memory_bytes,
-                          "run %d, seed %d: %a and %a of stages, %a and %a of the plan", _i,
-                          (int)seed, got.step_s, got.peak_memory_bytes, p.step_s,
-                          p.peak_memory_bytes);
+            ck_assert_msg(
+                got.step_s == p.step_s && got.peak_memory_bytes == p.peak_memory_bytes,
+                "run %d, seed %d: from stages %a s and %a bytes, from the plan %a s and %a bytes",
+                _i, (int)seed, got.step_s, got.peak_memory_bytes, p.step_s, p.peak_memory_bytes);
             scored++;
         }
         arena_release(&arena);
@@ -239,8 +239,9 @@ START_TEST(a_learned_ratio_scales_every_time_equally)
             before = times_of(plain, &plan, 1);
             after = times_of(scaled, &plan, ratio);
             for (int i = 0; i < before.count; i++)
-                ck_assert_msg(after.at[i] == ratio * before.at[i], "seed %d, time %d: %a and %a",
-                              (int)seed, i, before.at[i], after.at[i]);
+                ck_assert_msg(after.at[i] == ratio * before.at[i],
+                              "seed %d, time %d: scaled %a s, plain %a s", (int)seed, i,
+                              before.at[i], after.at[i]);
             evaluator_free(plain);
             evaluator_free(scaled);
             compared++;

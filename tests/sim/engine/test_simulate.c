@@ -58,7 +58,8 @@ static void check_memory(const struct prediction *p, const char *layout)
         ck_assert_msg(fabs(m->total_bytes / total_bytes - 1) < 1e-9, "%s", layout);
         const double *part = &m->weights_bytes;
         for (size_t i = 0; i < sizeof *m / sizeof *part; i++)
-            ck_assert_msg(part[i] >= 0, "%s, stage %d, part %zu: %g", layout, s, i, part[i]);
+            ck_assert_msg(part[i] >= 0, "%s, stage %d: part %zu of memory is %g bytes", layout, s,
+                          i, part[i]);
         peak_bytes = fmax(peak_bytes, m->total_bytes);
     }
     ck_assert_double_eq(p->peak_memory_bytes, peak_bytes);

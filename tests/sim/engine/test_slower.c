@@ -68,8 +68,9 @@ START_TEST(a_slower_device_takes_proportionally_longer)
     struct prediction after = predict(&slower, &model, &plan);
     double ratio =
         (after.step_s - system.stack.host.step_s) / (before.step_s - system.stack.host.step_s);
-    ck_assert_msg(ratio > cases[_i].least && ratio < cases[_i].most, "%s on %s: %.5f times",
-                  cases[_i].layout, cases[_i].stack, ratio);
+    ck_assert_msg(ratio > cases[_i].least && ratio < cases[_i].most,
+                  "%s on %s: the step takes %.5f times as long", cases[_i].layout, cases[_i].stack,
+                  ratio);
     ck_assert_double_eq(predict(&same, &model, &plan).step_s, before.step_s);
     system_slower_release(&slower);
     system_slower_release(&same);

@@ -269,7 +269,8 @@ START_TEST(gradients_have_the_type_of_the_stack_or_layout)
         planned.system.stack.memory.low_gradients = cases[i].low_gradients;
         planned_layout(cases[i].layout);
         double bytes = planned_memory(0).gradients_bytes / planned_parameters(0);
-        ck_assert_msg(fabs(bytes - cases[i].bytes) < 1e-9, "%zu: %g bytes", i, bytes);
+        ck_assert_msg(fabs(bytes - cases[i].bytes) < 1e-9,
+                      "case %zu: gradients of %g bytes per parameter", i, bytes);
     }
 }
 END_TEST

@@ -168,7 +168,8 @@ START_TEST(every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_link)
                 bool is_full = used(&s, r) >= s.capacity[r] * (1 - 1e-9);
                 has_reason |= is_full && rates[f] >= fastest(&s, r) * (1 - 1e-9);
             }
-            ck_assert_msg(has_reason, "seed 20261121, case %d, flow %d", i, f);
+            ck_assert_msg(has_reason,
+                          "seed 20261121, case %d: no resource limits the rate of flow %d", i, f);
         }
     }
 }

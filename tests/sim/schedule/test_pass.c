@@ -218,7 +218,8 @@ START_TEST(every_step_has_its_values_and_a_pass_leaves_nothing_allocated)
                                                     recomputed, every,     bits & 8, bits & 16,
                                                     prefetch,   bits & 32, false };
                         if (!is_right(&chunk, passes[_i], &arena))
-                            ck_abort_msg("layers %d, bits %d, recomputed %d, every %d, prefetch %d",
+                            ck_abort_msg("wrong pass: layers %d, bits %d, recomputed %d, every %d, "
+                                         "prefetch %d",
                                          layers, bits, recomputed, every, prefetch);
                         arena_release(&arena);
                     }

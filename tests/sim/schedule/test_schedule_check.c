@@ -194,8 +194,8 @@ START_TEST(a_schedule_without_any_one_of_its_instructions_fails)
         for (int i = 0; i < sound->ranks[stage].count; i++) {
             struct schedule *broken = copy_of(sound);
             drop(&broken->ranks[stage], i);
-            ck_assert_msg(!passes(broken), "stage %d without instruction %d, %s", stage, i,
-                          text_of(&sound->ranks[stage].at[i]));
+            ck_assert_msg(!passes(broken), "accepted: stage %d without instruction %d, %s", stage,
+                          i, text_of(&sound->ranks[stage].at[i]));
         }
 }
 END_TEST
@@ -211,8 +211,8 @@ START_TEST(a_schedule_that_repeats_any_of_its_instructions_fails)
             memcpy(longer, list->at, sizeof *longer * (size_t)list->count);
             longer[list->count++] = list->at[i];
             list->at = longer;
-            ck_assert_msg(!passes(broken), "stage %d with instruction %d twice, %s", stage, i,
-                          text_of(&longer[i]));
+            ck_assert_msg(!passes(broken), "accepted: stage %d with instruction %d, %s, twice",
+                          stage, i, text_of(&longer[i]));
         }
 }
 END_TEST
@@ -242,8 +242,8 @@ START_TEST(swapping_any_neighbours_on_a_lane_of_1f1b_fails)
             struct instr swapped = list[i];
             list[i] = list[next];
             list[next] = swapped;
-            ck_assert_msg(!passes(broken), "stage %d, %s %d <-> %s %d", stage, text_of(&list[next]),
-                          i, text_of(&list[i]), next);
+            ck_assert_msg(!passes(broken), "accepted: stage %d with %s (%d) and %s (%d) swapped",
+                          stage, text_of(&list[next]), i, text_of(&list[i]), next);
         }
 }
 END_TEST
@@ -258,7 +258,8 @@ START_TEST(changing_any_chunk_microbatch_or_peer_fails)
                 struct instr *instr = &broken->ranks[stage].at[i];
                 int *fields[] = { &instr->chunk, &instr->microbatch, &instr->peer };
                 *fields[change / 2] += change % 2 ? 1 : -1;
-                ck_assert_msg(!passes(broken), "stage %d, instruction %d, %s, change %d", stage, i,
+                ck_assert_msg(!passes(broken),
+                              "accepted: stage %d, instruction %d, %s, after change %d", stage, i,
                               text_of(instr), change);
             }
 }
