@@ -62,8 +62,8 @@ void draw_blocks(struct model *model, uint64_t seed)
         .num_kinds = 2,
         .num_runs = 2,
     };
-    if (blocks_have_one_width(&model->blocks)) /* a model whose blocks have one width has one
-                                                * kind of blocks */
+    /* blocks of one width are of one kind */
+    if (blocks_have_one_width(&model->blocks))
         model->blocks = (struct blocks){ 0 };
 }
 

@@ -394,7 +394,7 @@ END_TEST
 
 /* NeMo AutoModel's benchmarks run the pipeline for 8 sequences of each data rank at a time. A step
  * of 64 sequences on 2 data ranks runs it 4 times, with 16 sequences each, and takes 4 times as
- * long as one of 16 sequences. */
+ * long as a step of 16 sequences. */
 START_TEST(a_pipeline_that_drains_within_a_step_runs_several_times)
 {
     struct run_row row = plain_row();

@@ -147,9 +147,8 @@ START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
 }
 END_TEST
 
-/* Rows that scatter by 5 % around a factor that they do not show are not applied, but are kept for
- * further runs. The prior of an unmeasured stack is its interval's shift, so one row moves it more
- * than that of a measured stack. */
+/* A learned factor is applied only if it is likely to lower the error: 1.1 with an error of 5 % is,
+ * 0.98 is not. A factor that is not applied widens the interval instead. */
 START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
 {
     struct learned_stack of = { .time_ratio = 1.1, .ratio_error = 0.05, .shift = 0.08 };
@@ -165,6 +164,8 @@ START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
 }
 END_TEST
 
+/* A new stack has no measurements. Its prior is as wide as the shift of its interval, so one row
+ * changes its factor more than the factor of a measured stack. */
 START_TEST(the_prior_of_a_new_stack_is_its_intervals_shift)
 {
     make((double[]){ 1.2 }, 1);

@@ -113,8 +113,8 @@ static void keep_step(struct parity_result *to, int i, const struct step_result 
     to->is_skipped[i] = result->is_skipped;
 }
 
-/* A step gives back all memory that it takes, so every step but the first, which takes memory that
- * later steps use again, ends with as much in use as it began with. */
+/* A step gives back all memory that it takes, so as much memory is in use after it as before it.
+ * The first step is an exception, because it takes memory that later steps use again. */
 static bool gives_back(const struct rank_device *on, int i, size_t *before_bytes, struct err *err)
 {
     size_t used_bytes = on->api->memory(on->device).used_bytes;

@@ -114,7 +114,7 @@ static int num_words(const char *layout)
     return words;
 }
 
-/* Outside a campaign each layout of at least three words trains one model. */
+/* Outside a campaign, only layouts of at least three words are trained, each with one model. */
 START_TEST(every_layout_trains_like_one_rank)
 {
     int layout = _i / NUM_MODELS, model = _i % NUM_MODELS;

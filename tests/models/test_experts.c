@@ -134,9 +134,9 @@ START_TEST(experts_keep_the_bytes_that_their_backward_reads)
 }
 END_TEST
 
-/* Tokens of gpt-oss, which get experts in turn, need no router. With biases in kernels of their
- * own, the first bias reads and writes each value of the product twice; that of the rows' shares
- * also moves 24 bytes of wider values. */
+/* If tokens of gpt-oss get experts in turn, no router runs. If biases have their own kernels, the
+ * bias after expert_fc1 moves four values for each value of the product. The bias after expert_fc2
+ * moves two values, and 24 bytes of values in a wider type. */
 START_TEST(experts_in_turn_have_no_router_and_biases_may_be_kernels_of_their_own)
 {
     static const struct unfused_ops apart = {

@@ -154,10 +154,11 @@ START_TEST(tokens_go_to_distinct_nodes)
 }
 END_TEST
 
-/* In turn, a token of DeepSeek-V3 gets 8 neighbouring experts: of 4 per rank two ranks, of 32 per
- * node one node. Of Kimi-K2's 12 experts per rank they are on one rank if they begin at the first
- * or fifth expert of a rank, and on two if at the ninth. Three of eight experts begin at every
- * expert in turn, on parts of two experts always on two parts. */
+/* If experts are assigned in turn, a token of DeepSeek-V3 gets 8 adjacent experts: they are on two
+ * ranks of 4 experts, or on one node of 32. Kimi-K2 has 12 experts per rank: 8 adjacent experts are
+ * on one rank if they begin at its first or fifth expert, and on two ranks if they begin at the
+ * ninth. With three of eight experts, a token's experts can begin at any expert; with two experts
+ * per rank they are always on two ranks. */
 START_TEST(tokens_in_turn_go_to_neighbouring_ranks)
 {
     struct expert_choice v3 = { 256, 8, 8, 4, true }, k2 = { 384, 8, 0, 0, true },

@@ -70,8 +70,7 @@ class Build:
         self.run_cc(['-O2', '-fPIC', '-c', '-o', self.watch, 'tests/mutants/watch.c'])
         self.link_library(self.base, {})
         # The loader calls the resolvers of processor-specific functions before coverage calls can work,
-        # so
-        # their objects are used without coverage.
+        # so their objects are used without coverage.
         chosen_early = set(re.findall(r'^(\S+): \S+ i ', told('nm', '-A', '-P', *self.objects, cwd=TREE), re.M))
         self.link_library(self.covered, {name: other for name, other in zip(self.objects, covered)
                                          if name not in chosen_early})

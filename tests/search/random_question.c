@@ -247,7 +247,7 @@ static void add_options(struct question *question, struct text *layout)
         WORD(question, "", "", "", " dtype=fp16", " dtype=fp8", " dtype=bf16-pure", " dtype=fp32"));
 }
 
-/* ZeRO seldom goes with an exchange of gradients, so a plan has words of one or the other. */
+/* Few gradient exchanges can be combined with ZeRO, so a plan has words of only one of the two. */
 static void add_wide_sharing(struct question *question, struct text *layout)
 {
     if (random_below(&question->rng, 3) == 0) {

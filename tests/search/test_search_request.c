@@ -129,8 +129,8 @@ START_TEST(the_risk_of_a_peak_is_log_normal)
 }
 END_TEST
 
-/* A plan fits if its peak is within the memory that programs can use, but at most the GPU's; a
- * search may set another limit. */
+/* A plan fits if its peak is at most the memory that programs can use, which is never more than the
+ * GPU's memory. A search may set another limit. */
 START_TEST(the_smaller_of_usable_and_whole_memory_limits_a_peak)
 {
     struct system system = { .gpu = { .memory_bytes = 80e9, .usable_bytes = 79e9 } };

@@ -153,7 +153,8 @@ START_TEST(counts_add_up_and_stay_within_space_and_budget)
 }
 END_TEST
 
-/* Strategies of one method share its budget, also if their number does not divide it. */
+/* Strategies of one method share its budget, even if the budget is not a multiple of their number.
+ */
 START_TEST(no_more_plans_are_scored_than_the_budget_allows)
 {
     struct search_request request = new_request(drawing[_i]);

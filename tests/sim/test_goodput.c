@@ -408,8 +408,9 @@ START_TEST(copies_to_the_host_are_divided_over_replicas)
 }
 END_TEST
 
-/* Failures come at the rate 1/M. Each begins a recovery of R seconds, or until the next failure: on
- * average M (1 - e^(-R/M)). A share of them also lost the checkpoints in memory. */
+/* The share of time that restarts take. Failures come at the rate 1/M. After each failure, recovery
+ * lasts R seconds or until the next failure: on average M (1 - e^(-R/M)). A share of the failures
+ * also loses the checkpoints in memory, which makes R longer. */
 static double restarting(const struct renewal *of)
 {
     double near = 1 - exp(-of->restart_s / of->mtbf_s);

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* Numbers for which the loss has round values: power 1 and reach 10 leave half of the gap after a
- * sum of rates of 10, and a third after 20. */
+/* Numbers for which the loss has round values: with power 1 and reach 10, half of the gap is left
+ * when the rates so far sum to 10, and a third when they sum to 20. */
 static const struct descent descent = {
     .least = 2, .gap = 6, .reach = 10, .power = 1, .noise = 0.5, .mixing = 3, .memory = 7
 };
@@ -16,14 +16,16 @@ START_TEST(the_gap_falls_with_the_sum_of_the_rates)
     ck_assert_double_eq_tol(descent_loss(&descent, &run, 20), 2 + 6 / 2.0, 1e-12);
     ck_assert_double_eq_tol(descent_loss(&descent, &run, 40), 2 + 6 / 3.0, 1e-12);
     struct descent steep = descent;
-    steep.power = 2; /* (1 + 20 / 20)^-2 */
+    steep.power = 2; /* (1 + 20 / 20)^-2 of the gap is left */
     ck_assert_double_eq_tol(descent_loss(&steep, &run, 40), 2 + 6 / 4.0, 1e-12);
     run.fades = 20; /* the rates up to step 20 (e - 1) sum to 0.5 x 20 x ln e = 10 */
     ck_assert_double_eq_tol(descent_loss(&descent, &run, 20 * expm1(1)), 2 + 6 / 2.0, 1e-12);
 }
 END_TEST
 
-/* Noise leaves g v F / n, which differing weights raise by g^2 k A^2; both fall with the rate. */
+/* Noise adds g v F / n to the loss, where g is the rate, v the noise, F the noise factor and n the
+ * number of ranks. Differing weights add g^2 k A^2, where k is `mixing` or `memory` and A^2 is
+ * `apart`. Both terms fall with the rate. */
 START_TEST(noise_and_differing_weights_leave_their_terms_of_the_loss)
 {
     struct descent_run run = { .rate = 0.5, .num_ranks = 4, .noise_factor = 8, .apart = 0.25 };
@@ -44,7 +46,8 @@ END_TEST
 START_TEST(the_steps_to_a_loss_are_the_fewest_that_reach_it)
 {
     struct descent_run run = { .rate = 0.5, .num_ranks = 1 };
-    ck_assert_double_eq(descent_steps_to(&descent, &run, 4.0001), 40); /* 3.99... steps of 10 */
+    ck_assert_double_eq(descent_steps_to(&descent, &run, 4.0001), 40); /* 39.997 steps, rounded
+                                                                        * up */
     ck_assert_double_eq(descent_steps_to(&descent, &run, 9), 0);
     ck_assert(isinf(descent_steps_to(&descent, &run, 2)));
     for (double loss = 2.1; loss < 8; loss += 0.37) {
@@ -55,7 +58,8 @@ START_TEST(the_steps_to_a_loss_are_the_fewest_that_reach_it)
 }
 END_TEST
 
-/* r k^2 / v^3 with r = 6 x 10, v = 1 / 2 and k = 3 or 7. */
+/* A transient has the scale r k^2 / v^3. Here r = gap x reach = 6 x 10, the noise v is 1 / 2, and k
+ * is 3 (`mixing`) or 7 (`memory`). */
 START_TEST(the_scales_of_transients_follow_from_gap_and_noise)
 {
     struct convergence convergence = descent_convergence(&descent, 0.125);

@@ -315,9 +315,10 @@ START_TEST(rows_to_experts_travel_quantised)
 }
 END_TEST
 
-/* DeepEP sends shares and numbers of rows with the tokens, so nothing else travels. With ep4 a rank
- * has two of Mixtral's eight experts, and a token that chooses two reaches 4 (1 - C(6, 2)/C(8, 2))
- * ranks, which is 13/7. So of 8,192 rows 8,192/2 . 13/7 arrive, each of 4096 values of 2 bytes. */
+/* DeepEP sends the router's weights (shares) and the numbers of rows together with the tokens, so
+ * it needs no further messages. With ep4 a rank has two of Mixtral's eight experts, and a token
+ * that chooses two experts reaches 4 (1 - C(6, 2)/C(8, 2)) = 13/7 ranks on average. So of 8,192
+ * rows only 4,096 x 13/7 arrive, each with 4096 values of 2 bytes. */
 START_TEST(tokens_that_are_sent_once_bring_their_shares)
 {
     struct model model = model_of("mixtral-8x7b");
@@ -333,13 +334,14 @@ START_TEST(tokens_that_are_sent_once_bring_their_shares)
             messages += op_is_collective(list.at[i].kind);
         double arriving = kind == 0 ? 8192 : 4096 * 13.0 / 7;
         int arrived = op_named(list, "expert_sort")->in.at[0];
-        ck_assert_int_eq(messages, kind == 0 ? 4 : 2); /* rows there and back; numbers, shares */
+        ck_assert_int_eq(messages, kind == 0 ? 4 : 2); /* rows there and back; otherwise also
+                                                        * numbers of rows and shares */
         ck_assert_double_eq_tol(list.operands->values[arrived].bytes, arriving * 4096 * 2, 1);
     }
 }
 END_TEST
 
-/* The rate of experts' products relative to other products. */
+/* expert_efficiency is the rate of experts' products relative to the rate of other products. */
 START_TEST(slower_products_of_experts_slow_only_these)
 {
     struct model model = model_of("mixtral-8x7b");

@@ -168,7 +168,8 @@ START_TEST(a_stage_boundary_crosses_nodes_at_the_end_of_a_node)
     machine_load("dgx-h100", 16);
     struct plan halves = degrees(4, 1, 4), sixths = degrees(6, 1, 4), nodes = degrees(8, 1, 3);
     struct plan inside = degrees(2, 1, 4), pairs = degrees(2, 1, 8);
-    for (int stage = 0; stage < 8; stage++) /* with stages of 2 GPUs, every fourth one does */
+    for (int stage = 0; stage < 8; stage++) /* with stages of 2 GPUs, the messages of every
+                                             * fourth stage leave the node */
         ck_assert_int_eq(crosses(&pairs, stage), stage % 4 == 3);
     for (int stage = 0; stage < 4; stage++) {
         ck_assert_int_eq(crosses(&halves, stage), stage % 2);

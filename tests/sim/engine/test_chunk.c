@@ -49,7 +49,8 @@ static struct stage_score passes_with(const char *layout)
 }
 
 /* Without prefetch each layer waits for its weights, as without any overlap. In the backward, the
- * reduction of a layer's gradients overlaps the next layer's backward; the last one is exposed. */
+ * reduction of a layer's gradients overlaps the next layer's backward; the last reduction is
+ * exposed. */
 START_TEST(without_prefetch_only_reductions_overlap)
 {
     planned_load("dgx-h100", "torchtitan", "gpt3-1.3b", 16);

@@ -158,8 +158,10 @@ static double peak_of(struct evaluator *evaluator, const char *layout)
     return evaluate_peak_bytes(evaluator, &plan);
 }
 
-/* Where full recompute does not fit, layers share a checkpoint: the fewest layers that fit, or as
- * many as still lower the peak. A limit between two peaks chooses the lower one. */
+/* If full recompute does not fit with one checkpoint per layer, several layers share a checkpoint:
+ * the fewest layers with which the plan fits. If no number fits, as many layers as still lower the
+ * peak share one. With a memory limit between two peaks, the number of layers with the lower peak
+ * is chosen. */
 START_TEST(layers_share_a_checkpoint_until_the_peak_fits)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
