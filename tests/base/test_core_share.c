@@ -49,16 +49,16 @@ static const struct {
     struct thread_time after[2];
     double share;
 } cases[] = {
-    { "nobody else wanted the cores", { { 3, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
-    { "a helper on each core had half", { { 2, 1.5, 10 }, { 1, 0.5, 10 } }, 0.5 },
+    { "no other program wanted the cores", { { 3, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
+    { "another program had half of each core", { { 2, 1.5, 10 }, { 1, 0.5, 10 } }, 0.5 },
     { "both threads shared one core", { { 1.6, 1.4, 10 }, { 1.4, 9.6, 10 } }, 1 / (1 + 10.0) },
-    { "it waited for peers: 10,000 times it woke in 20 us",
+    { "a thread waited for peers and woke 10,000 times, each time in 20 us",
       { { 1.2, 0.7, 10010 }, { 1, 0.5, 10 } },
       1 },
-    { "it woke as often, and waited for a core 250 us each time",
+    { "a thread woke as often, and each time waited 250 us for a core",
       { { 3, 3, 10010 }, { 1, 0.5, 10 } },
       0.5 },
-    { "it did nothing", { { 1, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
+    { "no thread ran", { { 1, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
 };
 
 START_TEST(time_of_other_processes_lowers_the_share)

@@ -240,8 +240,8 @@ START_TEST(a_part_gets_less_time_after_parts_that_overran)
 }
 END_TEST
 
-/* The first part expected 10 s and took 60. At that pace the next part of 10 s does not fit in the
- * 50 s that are left, but one of 8 s does. */
+/* The first part was expected to take 10 s and took 60 s. At that pace the next part of 10 s does
+ * not fit in the 50 s that are left, but one of 8 s does. */
 START_TEST(on_a_busy_machine_parts_are_skipped_to_end_on_time)
 {
     struct budget budget = { .start_s = 100, .end_s = 210 };

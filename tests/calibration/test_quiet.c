@@ -87,7 +87,7 @@ static double quiet_of(int late_of_ten, int kept_of_ten)
     return exchange_quiet_s(times, REPEATS);
 }
 
-/* In the four cases none, some, most and all of the transfers are disturbed. */
+/* Of ten transfers, the numbers with a late rank and the numbers that wait for a core. */
 static const int disturbed[][2] = { { 0, 0 }, { 3, 0 }, { 5, 3 }, { 9, 9 }, { 10, 0 }, { 10, 10 } };
 
 START_TEST(waiting_for_peers_is_not_counted_in_a_transfer)
@@ -105,11 +105,11 @@ static const struct {
     struct core_time after;
     double quiet_s;
 } steps[] = {
-    { "nobody else", 0.46, { 0.45, 0, 4, true }, 0.46 },
-    { "others had six sevenths", 3.15, { 0.46, 2.69, 900, true }, 0.505 },
-    { "two of its threads waited at the same time", 3.15, { 0.47, 5.3, 900, true }, 0.47 },
-    { "it waited for a disk", 1, { 0.1, 0, 50, true }, 1 },
-    { "not known", 3.15, { .is_known = false }, 3.15 },
+    { "no other program", 0.46, { 0.45, 0, 4, true }, 0.46 },
+    { "other programs had six sevenths of the core", 3.15, { 0.46, 2.69, 900, true }, 0.505 },
+    { "two threads of the rank waited at the same time", 3.15, { 0.47, 5.3, 900, true }, 0.47 },
+    { "the rank waited for a disk", 1, { 0.1, 0, 50, true }, 1 },
+    { "the core time is not known", 3.15, { .is_known = false }, 3.15 },
 };
 
 START_TEST(time_of_other_processes_is_subtracted_from_a_step)

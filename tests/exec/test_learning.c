@@ -1,4 +1,4 @@
-/* not under asan: the test checks how fast a loss falls, which does not depend on the variant */
+/* not under asan: the test checks how fast a loss falls, which does not depend on sanitizers */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 

@@ -186,8 +186,8 @@ static double norm_of(const double *at, size_t elements)
 }
 
 /* Checks a line "NAME NORM I:VALUE ...". Gradients are clipped to norm 1, so their RMS is 1 /
- * sqrt(number of gradients), about 50,000 gradients. A gradient that is zero up to rounding is
- * compared with this RMS. */
+ * sqrt(number of gradients). There are about 50,000 gradients. A gradient that is zero up to
+ * rounding is compared with this RMS. */
 static void check_gradient(struct rank *rank, char *line)
 {
     static const double rms = 1 / 224.0;

@@ -291,7 +291,7 @@ START_TEST(processes_over_sockets_train_like_threads)
 END_TEST
 
 /* Run by the ranks that mpirun starts from this program. TEST_EXPECTED lists loss and bytes of each
- * word. */
+ * exchange. */
 static bool is_expected(const struct trial *trial, const char **expected)
 {
     char *rest;

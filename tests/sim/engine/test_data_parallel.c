@@ -63,8 +63,8 @@ START_TEST(one_bucket_is_fully_exposed)
 }
 END_TEST
 
-/* Of 3 s of transfer in 4 buckets, 3/4 overlap compute and take 4.5 s, which slows compute by a
- * fifth of that time; the last 0.75 s follow. */
+/* A transfer of 3 s has 4 buckets. Three buckets overlap compute: they take 4.5 s and slow compute
+ * by a fifth of that time. The last bucket follows and takes 0.75 s. */
 START_TEST(only_the_last_bucket_is_exposed_after_long_compute)
 {
     ck_assert_double_eq_tol(exposed_s(&slow, 3, 10, 4), 0.75 + 0.9, 1e-12);
