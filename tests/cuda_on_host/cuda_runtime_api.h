@@ -52,7 +52,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *found);
 
-/* These three functions wait for all streams of the GPU, as the real ones may. */
+/* cudaMalloc, cudaFree and cudaFreeHost wait for all streams of the GPU, as the real ones may. */
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaFreeHost(void *memory);

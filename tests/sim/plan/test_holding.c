@@ -151,8 +151,8 @@ START_TEST(a_stage_holds_the_sum_of_its_chunks)
 }
 END_TEST
 
-/* Eight blocks of two kinds in all 256 orders, one for each chunk of a V on four stages, whose
- * second round runs from the last stage to the first. */
+/* Tries eight blocks of two kinds in all 256 orders. Each chunk of a V has one block; there are
+ * four stages, and the second round of chunks runs from the last stage to the first. */
 START_TEST(stages_of_a_v_repeat_only_with_equal_blocks_in_both_rounds)
 {
     enum { BLOCKS = 8 };
