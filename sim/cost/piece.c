@@ -917,7 +917,7 @@ struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
     return of;
 }
 
-struct pieces pieces_of(const struct system *system, const struct model *model,
+struct pieces pieces_join(const struct system *system, const struct model *model,
                         const struct piece_question *question,
                         const struct piece_cost costs[NUM_PIECES])
 {
@@ -951,7 +951,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     for (int piece = 0; piece < NUM_PIECES; piece++)
         if (piece_is_there(model, piece))
             costs[piece] = piece_answer(system, model, question, wires, piece, arena);
-    return pieces_of(system, model, question, costs);
+    return pieces_join(system, model, question, costs);
 }
 
 /* Copies the arrays of a source to the arena. */

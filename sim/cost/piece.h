@@ -108,7 +108,7 @@ struct piece_question piece_question_narrowed(const struct piece_question *quest
 struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
                                         const struct piece_question *narrow);
 /* The pieces with these costs, of those that are there. */
-struct pieces pieces_of(const struct system *system, const struct model *model,
+struct pieces pieces_join(const struct system *system, const struct model *model,
                         const struct piece_question *question,
                         const struct piece_cost costs[NUM_PIECES]);
 /* piece_answer for all pieces. */

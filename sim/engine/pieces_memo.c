@@ -86,7 +86,7 @@ static struct pieces all_built(struct pieces_memo *memo, const struct system *sy
     for (int piece = 0; piece < NUM_PIECES; piece++)
         if (piece_is_there(model, piece))
             costs[piece] = *built(memo, system, model, question, wires, piece);
-    return pieces_of(system, model, question, costs);
+    return pieces_join(system, model, question, costs);
 }
 
 /* Pieces of the same question with other parts to recompute. NULL: there are none. */

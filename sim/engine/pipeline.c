@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* A schedule with its numbers of stages, chunks and microbatches, and the sorted order of its
- * passes (order.h). Shapes are kept in a linked list: there are only about a hundred, and
- * successive plans often share one. */
+ * passes (order.h). Shapes are kept in a linked list, the last used first, as successive plans often
+ * share one. */
 struct pipeline_shape {
     const struct generator *generator;
     struct order *order;
@@ -20,6 +20,7 @@ void pipeline_cache_release(struct pipeline_cache *cache)
     free(cache->done_s);
     free(cache->table_s);
     arena_release(&cache->arena);
+    arena_release(&cache->large);
     *cache = (struct pipeline_cache){ 0 };
 }
 
@@ -33,9 +34,15 @@ static const struct order *find_order(struct pipeline_cache *cache,
                                       const struct generator *generator,
                                       const struct schedule_shape *shape)
 {
-    for (struct pipeline_shape *known = cache->shapes; known; known = known->older)
-        if (known->generator == generator && same_shape(&known->order->shape, shape))
-            return known->order;
+    for (struct pipeline_shape **at = &cache->shapes; *at; at = &(*at)->older) {
+        struct pipeline_shape *known = *at;
+        if (known->generator != generator || !same_shape(&known->order->shape, shape))
+            continue;
+        *at = known->older; /* to the front, where the next plan finds it at once */
+        known->older = cache->shapes;
+        cache->shapes = known;
+        return known->order;
+    }
     struct pipeline_shape *found = ARENA_NEW(&cache->arena, struct pipeline_shape);
     *found = (struct pipeline_shape){ .generator = generator,
                                       .order = order_new(generator, shape, &cache->arena),
@@ -155,8 +162,21 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     return shift_s;
 }
 
-/* Larger shapes are not kept, as one of them may need more memory than all others together. */
+/* Of larger shapes only the last is kept, as one of them may need more memory than all others
+ * together. Successive plans often share it. */
 enum { MAX_KEPT_PASSES = 1 << 17 };
+
+static const struct order *find_large(struct pipeline_cache *cache, const struct pipeline *pipeline)
+{
+    const struct order *last = cache->last_large;
+    if (last && cache->last_generator == pipeline->generator &&
+        same_shape(&last->shape, &pipeline->shape))
+        return last;
+    arena_rewind(&cache->large);
+    cache->last_generator = pipeline->generator;
+    cache->last_large = order_new(pipeline->generator, &pipeline->shape, &cache->large);
+    return cache->last_large;
+}
 
 double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s)
 {
@@ -165,11 +185,7 @@ double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipe
     double passes = (double)shape->num_stages * shape->chunks_per_stage * shape->num_microbatches;
     if (passes <= MAX_KEPT_PASSES)
         return run(cache, pipeline, shape->num_microbatches, &order, end_s);
-    struct arena_mark mark = arena_mark(&cache->arena);
-    order = order_new(pipeline->generator, shape, &cache->arena);
-    double makespan_s = time_order(cache, pipeline, order, end_s);
-    arena_reset(&cache->arena, mark);
-    return makespan_s;
+    return time_order(cache, pipeline, find_large(cache, pipeline), end_s);
 }
 
 /* About the fewest microbatches that contain two whole cycles. With a split backward the last stage

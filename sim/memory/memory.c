@@ -169,9 +169,13 @@ static void add_buckets(struct stage_memory *memory, const struct memory_input *
         memory->buckets_bytes += exchange_bytes(in, stage);
 }
 
+/* With the size of interleaved groups, which would else be found again for each chunk. */
 static struct schedule_shape shape_of(const struct memory_input *in)
 {
-    return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
+    struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
+    if (in->plan->vpp > 1 && !in->generator->rule)
+        shape.group = interleaved_group(&shape);
+    return shape;
 }
 
 /* The loss of a later token keeps its softmax in fp32 while the other losses are computed (Megatron
@@ -253,9 +257,8 @@ static int chunks_beside(const struct memory_input *in)
 /* Whether a chunk keeps as much as chunk `other` of the same stage; -1: there is no other. */
 static bool is_alike(const struct memory_input *in, int chunk, int other)
 {
-    return other >= 0 && in->pieces->num_kinds == 1 && in->plan->num_recompute_layers <= 1 &&
-           plan_chunk_layers(in->plan, in->model, chunk) ==
-               plan_chunk_layers(in->plan, in->model, other);
+    return other >= 0 && in->plan->num_recompute_layers <= 1 &&
+           chunks_repeat(in->plan, in->model, chunk, other);
 }
 
 /* If all chunks are equal they are counted at once, with the stage's total number in flight. */

@@ -48,9 +48,9 @@ static bool shard_is_possible(const struct plan *plan, struct err *err)
 {
     int all = plan_replicas(plan);
     struct token_text token;
-    snprintf(token.at, sizeof token.at, "shard=%d", plan->shard);
     if (plan->shard == 0 || plan->shard == all)
         return true;
+    snprintf(token.at, sizeof token.at, "shard=%d", plan->shard);
     if (plan->zero == 0)
         return err_set(err, ERR_INFEASIBLE, token.at,
                        "shard=%d needs ZeRO stage 1 or more: nothing is sharded at 0", plan->shard);

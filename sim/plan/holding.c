@@ -203,8 +203,7 @@ bool chunk_is_as_before(const struct plan *plan, const struct model *model, int 
     return are_alike(plan, model, chunk, chunk - 1);
 }
 
-/* Whether chunk `a` holds, layer by layer, the same blocks as chunk `b` before it. */
-static bool are_repeated(const struct plan *plan, const struct model *model, int a, int b)
+bool chunks_repeat(const struct plan *plan, const struct model *model, int a, int b)
 {
     int layers = plan_chunk_layers(plan, model, a);
     if (layers != plan_chunk_layers(plan, model, b) ||
@@ -243,5 +242,5 @@ bool stage_is_as_before(const struct plan *plan, const struct model *model, int 
 
 bool stage_repeats(const struct plan *plan, const struct model *model, int stage)
 {
-    return stage_is_like(plan, model, stage, are_repeated);
+    return stage_is_like(plan, model, stage, chunks_repeat);
 }

@@ -46,6 +46,9 @@ struct holding model_holding(const struct plan *plan, const struct model *model)
 
 /* Number of layers in the chunks before this one. */
 int chunk_first_layer(const struct plan *plan, const struct model *model, int chunk);
+/* Whether two chunks have, one by one, layers of the same kinds, and recompute as many; embedding
+ * and head are not compared. */
+bool chunks_repeat(const struct plan *plan, const struct model *model, int a, int b);
 /* Whether a chunk holds and recomputes the same as the chunk before it, so that its passes cost the
  * same. */
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk);
