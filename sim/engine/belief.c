@@ -97,7 +97,8 @@ static double own_share(const struct believed *of, const struct believed *with,
         return 1;
     if (!plans_are_alike(of->plan, with->plan, class))
         return 0;
-    return has_same_widths(mine, other) ? 1 : SHARE_OF_WIDTHS;
+    return (of->plan->pp == with->plan->pp ? 1 : SHARE_OF_DEPTHS) *
+           (has_same_widths(mine, other) ? 1 : SHARE_OF_WIDTHS);
 }
 
 /* The covariance of two runs' errors. `model` is the model of the rivals; NULL if there is no

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FEWEST_PLANS = 4 };
 
@@ -114,18 +115,19 @@ static void gather(const struct source_runs *runs, int first, int end, enum know
 
 /* Each plan of the stratum is the present one in turn. If the stratum is large, as many other plans
  * as a belief can hold are drawn, anew for each present plan. */
-static void ask_stratum(struct source_runs *runs, int first, int end, enum known known,
+static void ask_stratum(const struct source_runs *runs, int first, int end, enum known known,
                         struct random *rng, struct tally *to)
 {
     struct arena arena = { 0 };
     struct evidence evidence;
-    const struct run_case **of = runs->of + first;
     int n = end - first;
+    const struct run_case **of = ARENA_ARRAY(&arena, const struct run_case *, (size_t)n);
     gather(runs, first, end, known, &arena, &evidence);
     for (int present = 0; present < n; present++) {
         static struct question question;
         question = (struct question){ .count = 0 };
-        const struct run_case *mine = of[present];
+        const struct run_case *mine = runs->of[first + present];
+        memcpy(of, runs->of + first, (size_t)n * sizeof(const struct run_case *));
         add_plan(&runs->shipped, mine, &question);
         for (int i = 0; i < n; i++) {
             int k = i + random_below(rng, n - i);
@@ -155,7 +157,7 @@ static void source_runs_load(const char *name, struct source_runs *out)
 }
 
 /* Tests every stratum whose index is a multiple of `step`. */
-static void ask_source(struct source_runs *runs, int step, enum known known, struct tally *to)
+static void ask_source(const struct source_runs *runs, int step, enum known known, struct tally *to)
 {
     struct random rng = random_new(1, 0);
     int strata = 0;
@@ -180,14 +182,19 @@ static void print_tally(const char *source, enum known known, const struct tally
 }
 
 /* `make test` tests one source with the runs of its stack known. A campaign tests all sources that
- * have strata. Of the source vtrain_single it tests only a sixth of the 120 strata, because these
- * times are sums of traced layers. */
+ * have strata. Of the source vtrain_single it tests only a sixth of the 120 strata, and has no
+ * limits, because these times are sums of traced layers. Runs of bloom_prequel that were measured
+ * again differ by 4.2 % (rms of 16 differences). If the scatter within a stratum is 1 or 2 %, the
+ * plan that is really the fastest is within 2 % of the best and not slower in 96 or 83 % of its
+ * cases. */
 static const struct {
     const char *name;
     int step;
+    bool is_traced;
 } sources[] = {
-    { "bloom_prequel", 1 },           { "internevo", 1 },     { "bridge_sft_memory", 1 },
-    { "bridge_moonlight_memory", 1 }, { "vtrain_single", 6 },
+    { "bloom_prequel", 1, false },     { "internevo", 1, false },
+    { "bridge_sft_memory", 1, false }, { "bridge_moonlight_memory", 1, false },
+    { "vtrain_single", 6, true },
 };
 
 START_TEST(the_advised_plan_is_rarely_slower_and_often_the_fastest_measured)
@@ -203,11 +210,11 @@ START_TEST(the_advised_plan_is_rarely_slower_and_often_the_fastest_measured)
             if (is_campaign())
                 print_tally(sources[s].name, (enum known)known, &tally);
             ck_assert_int_gt(tally.cases[0], 0);
-            if (s > 0 || known != KNOWN_STACK)
+            if (sources[s].is_traced)
                 continue;
-            ck_assert_int_ge(100 * tally.close[0], 80 * tally.cases[0]);
-            ck_assert_int_le(100 * tally.worse[0], 15 * tally.cases[0]);
-            ck_assert_int_ge(100 * tally.close[MOST_TRIALS], 90 * tally.cases[MOST_TRIALS]);
+            ck_assert_int_ge(100 * tally.good[0],
+                             (known == KNOWN_STACK ? 94 : 88) * tally.cases[0]);
+            ck_assert_int_ge(100 * tally.good[MOST_TRIALS], 97 * tally.cases[MOST_TRIALS]);
         }
         shipped_runs_release(&runs.shipped);
         arena_release(&runs.arena);

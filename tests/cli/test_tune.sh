@@ -161,7 +161,7 @@ mine = json.load(open("runs.json"))
 for run, of in zip(mine["runs"], asked, strict=True):
     assert run["layout"] == of["layout"] == of["plan"]["layout"] and run["step_s"] is None
     run["step_s"] = of["step_s"]
-assert asked and asked[0]["gpus"] < 16
+assert any(of["gpus"] < 16 for of in asked)
 json.dump(mine, open("done.json", "w"))
 PY
 run 0 tune unsure/args.txt done.json --gpus 16 --json

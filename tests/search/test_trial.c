@@ -77,6 +77,18 @@ START_TEST(plans_with_equal_products_share_their_error)
 }
 END_TEST
 
+/* The own error has variance 0.0075 + 0.0025, of which SHARE_OF_DEPTHS is common. */
+START_TEST(plans_of_other_depths_share_a_part_of_their_error)
+{
+    plans[1].microbatch = plans[0].microbatch;
+    plans[1].pp = 2;
+    begin();
+    double apart = belief.cov[0][0] + belief.cov[1][1] - 2 * belief.cov[0][1];
+    double own2 = (0.0075 + 0.0025) / (normal_90 * normal_90);
+    ck_assert_double_eq_tol(apart, 2 * (1 - SHARE_OF_DEPTHS) * own2, 1e-12);
+}
+END_TEST
+
 START_TEST(the_order_of_runs_does_not_matter)
 {
     struct belief other = belief;
@@ -438,19 +450,26 @@ static void draw_constants(const struct system *known, struct random *rng, struc
 }
 
 /* Draws the log errors of the plans. Plans with equal work in a class of constants share the error
- * of this class. */
+ * of this class, or a part of it if their numbers of pipeline stages differ. */
 static void draw_own(const struct scene *scene, struct random *rng, double *error)
 {
-    double z[MOST_TOP][NUM_ERROR_PARTS], own[NUM_ERROR_PARTS];
+    double shapes[MOST_TOP][NUM_ERROR_PARTS], depth[MOST_TOP][NUM_ERROR_PARTS];
+    double own[NUM_ERROR_PARTS];
     for (int i = 0; i < scene->rivals; i++) {
+        const struct plan *plan = &scene->plans[i].plan;
         belief_own_errors(&scene->system, &scene->items[i], own);
         error[i] = 0;
         for (int k = 0; k < NUM_ERROR_PARTS; k++) {
-            z[i][k] = random_normal(rng);
-            for (int j = i - 1; j >= 0; j--)
-                if (plans_are_alike(&scene->plans[i].plan, &scene->plans[j].plan, k))
-                    z[i][k] = z[j][k];
-            error[i] += own[k] * z[i][k];
+            shapes[i][k] = sqrt(SHARE_OF_DEPTHS) * random_normal(rng);
+            depth[i][k] = sqrt(1 - SHARE_OF_DEPTHS) * random_normal(rng);
+            for (int j = i - 1; j >= 0; j--) {
+                const struct plan *other = &scene->plans[j].plan;
+                if (!plans_are_alike(plan, other, k))
+                    continue;
+                shapes[i][k] = shapes[j][k];
+                depth[i][k] = plan->pp == other->pp ? depth[j][k] : depth[i][k];
+            }
+            error[i] += own[k] * (shapes[i][k] + depth[i][k]);
         }
     }
 }
@@ -569,6 +588,7 @@ static Suite *suite(void)
     tcase_add_test(laws, variances_of_a_belief_equal_those_of_p_best);
     tcase_add_test(laws, a_run_moves_plans_that_share_its_error);
     tcase_add_test(laws, plans_with_equal_products_share_their_error);
+    tcase_add_test(laws, plans_of_other_depths_share_a_part_of_their_error);
     tcase_add_test(laws, the_order_of_runs_does_not_matter);
     tcase_add_test(laws, probabilities_equal_the_normal_closed_form);
     tcase_add_test(laws, the_expected_gain_is_the_mean_over_possible_results);
