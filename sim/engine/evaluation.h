@@ -29,6 +29,9 @@ struct evaluation {
     struct data_groups data, expert_data; /* expert_data is set only for models with experts */
     /* [stage]: boundary to the next stage; the last entry leads to the first */
     struct boundary *boundaries;
+    /* with several chunks per stage: by how much the messages between the last two chunks take
+     * longer than others over their boundary */
+    double last_more_s;
     int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
     /* [chunk], if the schedule runs a forward and a backward as a pair: the time of the pair that
@@ -84,9 +87,9 @@ double evaluation_spared_beside_s(const struct evaluation *w, double compute_s, 
 double evaluation_expert_comm_s(const struct evaluation *w, const struct holding *held,
                                 bool is_forward);
 
-/* sim/engine/message.c - fill_boundaries fills plan->pp boundaries; evaluation_messages gives a
- * chunk's messages, down (activations) and up (gradients). */
-void fill_boundaries(const struct evaluation *w, struct boundary *boundaries);
+/* sim/engine/message.c - fill_boundaries fills plan->pp boundaries and returns last_more_s;
+ * evaluation_messages gives a chunk's messages, down (activations) and up (gradients). */
+double fill_boundaries(const struct evaluation *w, struct boundary *boundaries);
 /* The lag of a non-blocking message over the boundary after a stage. */
 double evaluation_lag_s(const struct evaluation *w, int stage);
 struct chunk_messages {

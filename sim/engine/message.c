@@ -23,23 +23,29 @@ static double message_s(const struct evaluation *w, const struct rank_group *sta
 }
 
 /* Modules for later tokens that are apart from the head send it their own rows behind the blocks'
- * (Megatron Core, gpt_model.py). With several chunks per stage all messages over that boundary
- * count with that size. */
-static void widen_last_boundary(const struct evaluation *w, const struct rank_group *stages,
-                                struct boundary *boundaries)
+ * (Megatron Core, gpt_model.py). With several chunks per stage other messages cross that boundary
+ * too. Returns by how much the message behind the modules takes longer than these. */
+static double widen_last_message(const struct evaluation *w, const struct rank_group *stages,
+                                 struct boundary *boundaries)
 {
     struct placement placement = plan_placement(w->plan);
     int last = w->plan->mtp_place == MTP_BESIDE
                    ? NO_BOUNDARY
                    : placement_boundary(placement, plan_later_chunk(w->plan));
-    if (last != NO_BOUNDARY)
-        boundaries[last].message_s = message_s(
-            w, stages, network_boundary_crosses(w->system, stages, last), 1.0 + w->model->mtp);
+    if (last == NO_BOUNDARY)
+        return 0;
+    double last_s = message_s(w, stages, network_boundary_crosses(w->system, stages, last),
+                              1.0 + w->model->mtp);
+    double more_s = last_s - boundaries[last].message_s;
+    if (w->plan->vpp > 1)
+        return more_s;
+    boundaries[last].message_s = last_s;
+    return 0;
 }
 
 /* There are at most two kinds of boundaries, inside a node and across nodes; each is timed once;
- * a boundary with larger messages is timed apart. */
-void fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
+ * larger messages are timed apart. */
+double fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };
     struct rank_group stages = plan_group(w->plan, PIPELINE_RANKS);
@@ -50,7 +56,7 @@ void fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
             sorts[crosses].message_s = message_s(w, &stages, crosses, 1);
         boundaries[stage] = sorts[crosses];
     }
-    widen_last_boundary(w, &stages, boundaries);
+    return widen_last_message(w, &stages, boundaries);
 }
 
 double evaluation_lag_s(const struct evaluation *w, int stage)
@@ -65,7 +71,8 @@ static inline double message_behind_s(const struct evaluation *w, struct placeme
     int boundary = placement_boundary(placement, chunk);
     if (boundary == NO_BOUNDARY && evaluation_is_folded(w))
         boundary = evaluation_turn(w);
-    return boundary == NO_BOUNDARY ? 0 : w->boundaries[boundary].message_s;
+    double more_s = placement_is_last_message(placement, chunk) ? w->last_more_s : 0;
+    return boundary == NO_BOUNDARY ? 0 : w->boundaries[boundary].message_s + more_s;
 }
 
 struct chunk_messages evaluation_messages(const struct evaluation *w, int chunk)

@@ -27,7 +27,8 @@ static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool ba
     return &s->done_at[(chunk * microbatches + microbatch) * 2 + (backward ? 1 : 0)];
 }
 
-/* The boundary that a pass's input crosses; NO_BOUNDARY: it needs nothing from another stage. */
+/* The lag of a pass's input: the boundary that it crosses, or a further index of order.h.
+ * NO_BOUNDARY: it needs nothing from another stage. */
 static int boundary_before(const struct sorter *s, const struct instr *instr)
 {
     struct placement placement = schedule_placement(s->schedule);
@@ -36,8 +37,12 @@ static int boundary_before(const struct sorter *s, const struct instr *instr)
         (backward ? placement_has_head(placement, instr->chunk)
                   : placement_has_embedding(placement, instr->chunk)))
         return NO_BOUNDARY;
-    int boundary = placement_boundary(placement, instr->chunk - !backward);
-    return boundary == NO_BOUNDARY && s->pairs ? order_turn(&s->order->shape) : boundary;
+    int before = instr->chunk - !backward;
+    int boundary = placement_boundary(placement, before);
+    if (boundary == NO_BOUNDARY)
+        return s->pairs ? order_turn(&s->order->shape) : boundary;
+    bool is_last = placement.chunks_per_stage > 1 && before + 2 == placement_chunks(placement);
+    return is_last ? order_last(&s->order->shape) : boundary;
 }
 
 /* Index plus 1 of the op on another stage that `instr` waits for: that of the same microbatch in

@@ -19,15 +19,17 @@ struct order_op {
     int stage;
     int slot;     /* CHUNK_PASSES x chunk + pass: index of its duration */
     int from;     /* earlier op on another stage whose result it needs, or -1 */
-    int boundary; /* the boundary that the result crosses (sim/schedule/placement.h) */
+    int boundary; /* index of the result's lag: the boundary that it crosses
+                     (sim/schedule/placement.h), order_turn or order_last */
 };
 
 /* Further indices for schedules that run a forward and a backward as a pair. The first three are
  * indices of durations, behind those of all chunks. order_whole_slot: the whole backward of a
  * chunk, if other backwards are split. order_pair_slot: the backward of a pair, with the time of
- * both passes. order_empty_slot: the forward of a pair, with time 0. order_turn is an index of
- * lags, behind those of all boundaries: for a result that stays on its stage, where the chunks of a
- * V turn back up the stages. */
+ * both passes. order_empty_slot: the forward of a pair, with time 0. order_turn and
+ * order_last are indices of lags, behind those of all boundaries. order_turn: for a result that
+ * stays on its stage, where the chunks of a V turn back up the stages. order_last: between the last
+ * two chunks, if stages have several. */
 static inline int order_whole_slot(const struct schedule_shape *shape, int chunk)
 {
     return CHUNK_PASSES * shape->num_stages * shape->chunks_per_stage + chunk;
@@ -48,6 +50,11 @@ static inline int order_turn(const struct schedule_shape *shape)
     return shape->num_stages;
 }
 
+static inline int order_last(const struct schedule_shape *shape)
+{
+    return shape->num_stages + 1;
+}
+
 struct order {
     struct schedule_shape shape;
     int count;
@@ -65,9 +72,9 @@ struct order {
 struct order *order_new(const struct generator *generator, const struct schedule_shape *shape,
                         struct arena *arena);
 
-/* Computes the end of every op from durations (by slot) and lags (by the boundary that a result
- * crosses). `done_s` has room for order->count; end_s[stage] becomes the end of the stage's last
- * op. Returns the end of the last op of all stages. */
+/* Computes the end of every op from durations (by slot) and lags (by order_op's `boundary`).
+ * `done_s` has room for order->count; end_s[stage] becomes the end of the stage's last op. Returns
+ * the end of the last op of all stages. */
 double order_time(const struct order *order, const double *duration_s, const double *lag_s,
                   double *done_s, double *end_s);
 

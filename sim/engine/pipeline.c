@@ -67,9 +67,23 @@ static void make_table_room(struct pipeline_cache *cache, int count)
     cache->table_s = arena_grow(cache->table_s, sizeof(double) * (size_t)cache->table_capacity);
 }
 
-/* Fills the tables that order_time reads (sim/engine/order.h): the pipeline's durations and the
- * lags between stages, then those of whole backwards and pairs, and the lag of a V's turn. */
-static void fill_table(const struct pipeline *pipeline, double *duration_s, double *lag_s)
+/* Fills the lags that order_time reads (sim/engine/order.h): those between stages, of a V's turn
+ * and between the last two chunks. */
+static void fill_lags(const struct pipeline *pipeline, double *lag_s)
+{
+    const struct schedule_shape *shape = &pipeline->shape;
+    struct placement placement = { shape->num_stages, shape->chunks_per_stage,
+                                   pipeline->generator->rule };
+    int last = placement_boundary(placement, placement_chunks(placement) - 2);
+    memcpy(lag_s, pipeline->lag_s, sizeof(double) * (size_t)shape->num_stages);
+    lag_s[order_turn(shape)] = pipeline->turn_s;
+    lag_s[order_last(shape)] =
+        pipeline->last_more_s + (last == NO_BOUNDARY ? 0 : pipeline->lag_s[last]);
+}
+
+/* Fills the durations that order_time reads: the pipeline's, then those of whole backwards and
+ * pairs. */
+static void fill_durations(const struct pipeline *pipeline, double *duration_s)
 {
     const struct schedule_shape *shape = &pipeline->shape;
     int chunks = shape->num_stages * shape->chunks_per_stage;
@@ -80,8 +94,6 @@ static void fill_table(const struct pipeline *pipeline, double *duration_s, doub
         duration_s[order_pair_slot(shape, chunk)] = pipeline->pair_s[chunk];
     }
     duration_s[order_empty_slot(shape)] = 0;
-    memcpy(lag_s, pipeline->lag_s, sizeof(double) * (size_t)shape->num_stages);
-    lag_s[order_turn(shape)] = pipeline->turn_s;
 }
 
 static double time_order(struct pipeline_cache *cache, const struct pipeline *pipeline,
@@ -89,12 +101,14 @@ static double time_order(struct pipeline_cache *cache, const struct pipeline *pi
 {
     const double *duration_s = pipeline->duration_s, *lag_s = pipeline->lag_s;
     make_room(cache, order->count);
-    if (pipeline->generator->pairs) {
-        int durations = order_empty_slot(&pipeline->shape) + 1;
-        make_table_room(cache, durations + order_turn(&pipeline->shape) + 1);
-        fill_table(pipeline, cache->table_s, cache->table_s + durations);
-        duration_s = cache->table_s;
-        lag_s = cache->table_s + durations;
+    if (pipeline->shape.chunks_per_stage > 1) {
+        int lags = order_last(&pipeline->shape) + 1;
+        make_table_room(cache, lags + order_empty_slot(&pipeline->shape) + 1);
+        fill_lags(pipeline, cache->table_s);
+        lag_s = cache->table_s;
+        if (pipeline->generator->pairs)
+            fill_durations(pipeline, cache->table_s + lags);
+        duration_s = pipeline->generator->pairs ? cache->table_s + lags : duration_s;
     }
     return order_time(order, duration_s, lag_s, cache->done_s, end_s);
 }

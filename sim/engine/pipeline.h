@@ -34,6 +34,8 @@ struct pipeline {
     /* [stage]: lag from the end of a pass there to the pass on the next stage that needs its
      * result, or back; the last entry is between the last stage and the first. */
     const double *lag_s;
+    /* With several chunks per stage: further lag between the last two chunks. */
+    double last_more_s;
     /* If the schedule has pairs: for each chunk the time of the pair that its backward belongs to,
      * and the lag between the two chunks of the last stage of a V. */
     const double *pair_s;

@@ -137,6 +137,7 @@ struct step_cost evaluation_cost(const struct evaluation *w, struct arena *arena
         .chunks = chunks,
         .stages = stages,
         .boundaries = boundaries,
+        .last_more_s = ratio * w->last_more_s,
         .data_wire = data_wire(&w->data),
         .slowdowns = { profile->overlap_compute_slowdown, profile->overlap_comm_slowdown },
         .blocking = w->blocking && !generator_splits(w->generator),

@@ -124,6 +124,7 @@ static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
     bool has_pairs = p->generator->pairs != NULL;
     return e->last.generator == p->generator &&
            memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 &&
+           e->last.last_more_s == p->last_more_s &&
            memcmp(e->last_lag_s, p->lag_s, (size_t)p->shape.num_stages * sizeof(double)) == 0 &&
            memcmp(e->last_duration_s, p->duration_s, durations * sizeof(double)) == 0 &&
            (!has_pairs || (e->last.turn_s == p->turn_s &&
@@ -137,6 +138,7 @@ static double time_pipeline(struct evaluator *e, const struct evaluation *w)
         .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches, 0 },
         .duration_s = e->duration_s,
         .lag_s = e->lag_s,
+        .last_more_s = w->blocking ? 0 : w->last_more_s,
         .pair_s = e->pair_s,
         .turn_s = evaluation_is_folded(w) ? evaluation_lag_s(w, evaluation_turn(w)) : 0,
     };
@@ -255,7 +257,7 @@ void evaluation_add_links(struct evaluation *w)
     w->data = network_data_groups(w->system, plan);
     if (w->model->experts > 0)
         w->expert_data = network_expert_data_groups(w->system, plan);
-    fill_boundaries(w, w->boundaries);
+    w->last_more_s = fill_boundaries(w, w->boundaries);
 }
 
 static void time_passes(struct evaluation *w)
@@ -480,6 +482,7 @@ double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
     evaluation_add_links(&w);
     for (int stage = 0; stage < plan->pp; stage++)
         w.boundaries[stage].message_s = 0;
+    w.last_more_s = 0;
     time_passes(&w);
     return time_ratio_of(e->system, e->model) * evaluation_floor_s(&w);
 }

@@ -123,6 +123,7 @@ struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan
 struct stage_common {
     struct data_groups data, expert_data;
     const struct boundary *boundaries; /* in the arena */
+    double last_more_s;                /* as in struct step_cost */
     bool blocking;
     bool validates; /* no stage waits for the gradient norm of all stages */
     struct stage_memory memory;

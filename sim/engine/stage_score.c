@@ -48,8 +48,13 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
     memcpy(boundaries, w.boundaries, stages * sizeof *boundaries);
     for (size_t i = 0; i < stages; i++)
         boundaries[i].message_s *= time_ratio_of(w.system, w.model);
-    return (struct stage_common){ w.data,     w.expert_data, boundaries,
-                                  w.blocking, w.validates,   common_memory(&memory) };
+    return (struct stage_common){ .data = w.data,
+                                  .expert_data = w.expert_data,
+                                  .boundaries = boundaries,
+                                  .last_more_s = time_ratio_of(w.system, w.model) * w.last_more_s,
+                                  .blocking = w.blocking,
+                                  .validates = w.validates,
+                                  .memory = common_memory(&memory) };
 }
 
 static double share_bytes(const struct evaluation *w, const struct stage_memory *common, int stage)
@@ -96,6 +101,7 @@ static struct evaluation begin_with(struct evaluator *evaluator, const struct pl
     memcpy(w.boundaries, common->boundaries, (size_t)plan->pp * sizeof *w.boundaries);
     for (int i = 0; i < plan->pp; i++)
         w.boundaries[i].message_s /= time_ratio_of(w.system, w.model);
+    w.last_more_s = common->last_more_s / time_ratio_of(w.system, w.model);
     return w;
 }
 

@@ -6,16 +6,28 @@
 
 #include <math.h>
 
-/* The boundary that a message crosses; it follows from the chunk that makes the message. Tied
- * gradients go from the last stage to the first. */
+/* The chunk in front of a message between chunks; it follows from the chunk that makes the message.
+ */
+static int chunk_before(const struct instr *instr)
+{
+    return instr->chunk - (instr->op == INSTR_SEND_GRAD || instr->op == INSTR_RECV_GRAD);
+}
+
+/* The boundary that a message crosses. Tied gradients go from the last stage to the first. */
 static const struct boundary *boundary_of(const struct step_cost *cost, struct placement placement,
                                           const struct instr *instr)
 {
-    bool is_gradient = instr->op == INSTR_SEND_GRAD || instr->op == INSTR_RECV_GRAD;
     int boundary = instr->op == INSTR_REDUCE_TIED
                        ? placement_last_boundary(placement)
-                       : placement_boundary(placement, instr->chunk - is_gradient);
+                       : placement_boundary(placement, chunk_before(instr));
     return &cost->boundaries[boundary];
+}
+
+static double message_s(const struct step_cost *cost, struct placement placement,
+                        const struct instr *instr)
+{
+    bool is_last = placement_is_last_message(placement, chunk_before(instr));
+    return boundary_of(cost, placement, instr)->message_s + (is_last ? cost->last_more_s : 0);
 }
 
 /* Seconds of one instruction of a stage; a receive takes as long as its send. */
@@ -39,7 +51,7 @@ static double instr_alone_s(const struct step_cost *cost, struct placement place
     case INSTR_RECV_ACT:
     case INSTR_SEND_GRAD:
     case INSTR_RECV_GRAD:
-        return boundary_of(cost, placement, instr)->message_s;
+        return message_s(cost, placement, instr);
     case INSTR_GATHER_PARAM:
         return once->gather_s;
     case INSTR_REDUCE_GRAD:

@@ -40,6 +40,8 @@ struct step_cost {
     const struct stage_cost *stages;
     /* by stage: the boundary to the next stage (sim/schedule/placement.h) */
     const struct boundary *boundaries;
+    double
+        last_more_s; /* of messages between the last two chunks, in addition to their boundary's */
     enum wire data_wire;
     struct slowdowns slowdowns;
     /* A message is a fixed delay that needs neither a posted receive nor a free link, as in the

@@ -180,6 +180,12 @@ static inline int placement_boundary(struct placement placement, int chunk)
     return placement.num_stages == 1 ? NO_BOUNDARY : chunk % placement.num_stages;
 }
 
+/* Whether the message from a chunk to the next goes to the chunk with the head. */
+static inline bool placement_is_last_message(struct placement placement, int chunk)
+{
+    return placement_has_head(placement, chunk + 1);
+}
+
 /* Whether messages cross the boundary. */
 bool placement_uses_boundary(struct placement placement, int boundary);
 

@@ -51,6 +51,8 @@ void step_randomise(struct step *step)
         return;
     }
     step_init(step, generators[g].name, p, v, m);
+    if (v > 1 && !placement_is_mirrored(step_placement(step)))
+        step->cost.last_more_s = random_between(0, 1);
     double spread = rand() % 3 * 0.3;
     for (int c = 0; c < p * v; c++)
         step->chunks[c] = (struct chunk_cost){

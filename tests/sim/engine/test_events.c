@@ -7,9 +7,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-static double message_s(const struct step *step, int boundary)
+/* The time of the message between a chunk and the next. */
+static double message_s(const struct step *step, struct placement placement, int chunk)
 {
-    return boundary == NO_BOUNDARY ? 0 : step->boundaries[boundary].message_s;
+    int boundary = placement_boundary(placement, chunk);
+    double more_s = chunk + 2 == placement_chunks(placement) ? step->cost.last_more_s : 0;
+    return boundary == NO_BOUNDARY ? 0 : step->boundaries[boundary].message_s + more_s;
 }
 
 /* The step time by the recurrence over every microbatch. */
@@ -26,8 +29,8 @@ static double recurrence_s(const struct step *step)
     for (int c = 0; c < num_chunks; c++) {
         const struct chunk_cost *chunk = &step->chunks[c];
         double *of = duration_s + CHUNK_PASSES * c;
-        double down_s = c < num_chunks - 1 ? message_s(step, placement_boundary(placement, c)) : 0;
-        double up_s = c > 0 ? message_s(step, placement_boundary(placement, c - 1)) : 0;
+        double down_s = c < num_chunks - 1 ? message_s(step, placement, c) : 0;
+        double up_s = c > 0 ? message_s(step, placement, c - 1) : 0;
         of[CHUNK_FORWARD] = chunk->forward_s + (step->cost.blocking ? down_s : 0);
         of[CHUNK_BACKWARD] = chunk->input_s + (step->cost.blocking ? up_s : 0);
         of[CHUNK_WEIGHT] = is_split ? chunk->weight_s : 0;
@@ -42,6 +45,7 @@ static double recurrence_s(const struct step *step)
                                  .shape = step->shape,
                                  .duration_s = duration_s,
                                  .lag_s = lag_s,
+                                 .last_more_s = step->cost.blocking ? 0 : step->cost.last_more_s,
                                  .pair_s = pair_s };
     double time_s = pipeline_full_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
@@ -251,6 +255,7 @@ static void scale_compute(struct step *step, double by)
 
 static void scale_comm(struct step *step, double by)
 {
+    step->cost.last_more_s *= by;
     for (int s = 0; s < step->shape.num_stages; s++) {
         step->boundaries[s].message_s *= by;
         step->stages[s].reduce_s *= by;

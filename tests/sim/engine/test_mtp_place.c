@@ -126,6 +126,31 @@ START_TEST(the_last_message_has_the_modules_rows_too)
 }
 END_TEST
 
+/* Interleaved stages, dualpipev and dualpipe send other messages over the same boundary, which have
+ * only the blocks' rows. */
+START_TEST(with_several_chunks_only_the_message_to_the_head_has_the_modules_rows)
+{
+    static const char *const layouts[] = {
+        "pp4 vpp2 ep8 mb1 zero1 stages=7x6,4,0 mtp=apart",
+        "pp4 vpp2 ep8 mb1 zero1 stages=7x6,4,0 mtp=apart schedule=dualpipev",
+        "pp4 ep8 mb1 zero1 stages=16,15,15,0 mtp=apart schedule=dualpipe",
+    };
+    for (int i = 0; i < LENGTH(layouts); i++) {
+        struct evaluator *evaluator = evaluator_new(&machine, &model);
+        struct plan plan = plan_on(&machine, &model, layouts[i], &arena), beside = plan;
+        beside.mtp_place = MTP_BESIDE;
+        struct step_cost cost = evaluate_cost(evaluator, &plan, &arena);
+        struct step_cost plain = evaluate_cost(evaluator, &beside, &arena);
+        for (int stage = 0; stage < STAGES - 1; stage++)
+            ck_assert_double_eq(cost.boundaries[stage].message_s,
+                                plain.boundaries[stage].message_s);
+        ck_assert_double_eq(plain.last_more_s, 0);
+        ck_assert_double_gt(cost.last_more_s, 0.5 * cost.boundaries[0].message_s);
+        evaluator_free(evaluator);
+    }
+}
+END_TEST
+
 /* DualPipe holds two copies of the model. Its state is twice that of the same stages in one copy,
  * but the optimizer of each copy is sharded over twice the ranks. */
 START_TEST(both_copies_of_dualpipe_have_the_module)
@@ -152,6 +177,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_module_takes_its_copy_of_the_table_along);
     tcase_add_test(tc, the_modules_passes_move_and_its_head_stays);
     tcase_add_test(tc, the_last_message_has_the_modules_rows_too);
+    tcase_add_test(tc, with_several_chunks_only_the_message_to_the_head_has_the_modules_rows);
     tcase_add_test(tc, both_copies_of_dualpipe_have_the_module);
     Suite *s = suite_create("mtp place");
     suite_add_tcase(s, tc);

@@ -188,22 +188,23 @@ START_TEST(a_shape_that_the_generator_refuses_has_no_order)
 END_TEST
 
 /* 2 stages of 2 chunks run 2 microbatches, with a forward of 1 s and a backward of 2 s. A message
- * takes 0.25 s from stage 0 to 1, and 4 s from stage 1 to 0. Microbatch 0 ends its forward at 1 +
- * 0.25 + 1 + 4 + 1 + 0.25 + 1 = 8.5 s. Its gradient first leaves stage 0 at 8.5 + 2 + 0.25 + 2 s,
- * and last leaves stage 1 at 12.75 + 4 + 2 s. */
+ * takes 0.25 s from stage 0 to 1, 1 s more between the last two chunks, and 4 s from stage 1 to 0.
+ * Microbatch 0 ends its forward at 1 + 0.25 + 1 + 4 + 1 + 1.25 + 1 = 9.5 s. Its gradient first
+ * leaves stage 0 at 9.5 + 2 + 1.25 + 2 s, and last leaves stage 1 at 14.75 + 4 + 2 s. */
 START_TEST(each_boundary_has_its_own_lag)
 {
     struct arena arena = { 0 };
     struct schedule_shape shape = { 2, 2, 2, 0 };
     struct order *order = order_new(generator_find("interleaved"), &shape, &arena);
-    double duration_s[4 * CHUNK_PASSES], lag_s[2] = { 0.25, 4 };
+    double duration_s[4 * CHUNK_PASSES], lag_s[4] = { 0.25, 4 };
+    lag_s[order_last(&shape)] = 1.25;
     for (int slot = 0; slot < 4 * CHUNK_PASSES; slot++)
         duration_s[slot] = slot % CHUNK_PASSES == CHUNK_BACKWARD ? 2 : 1;
     double done_s[16], end_s[2];
     order_time(order, duration_s, lag_s, done_s, end_s);
-    ck_assert_double_eq_tol(done_s[order->at[CHUNK_FORWARD][4 + 2]], 8.5, 1e-12);
-    ck_assert_double_eq_tol(done_s[order->at[CHUNK_BACKWARD][0]], 12.75, 1e-12);
-    ck_assert_double_eq_tol(done_s[order->at[CHUNK_BACKWARD][4 + 2]], 18.75, 1e-12);
+    ck_assert_double_eq_tol(done_s[order->at[CHUNK_FORWARD][4 + 2]], 9.5, 1e-12);
+    ck_assert_double_eq_tol(done_s[order->at[CHUNK_BACKWARD][0]], 14.75, 1e-12);
+    ck_assert_double_eq_tol(done_s[order->at[CHUNK_BACKWARD][4 + 2]], 20.75, 1e-12);
     arena_release(&arena);
 }
 END_TEST
