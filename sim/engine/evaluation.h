@@ -46,11 +46,12 @@ static inline bool evaluation_is_folded(const struct evaluation *w)
     return w->given != w->plan;
 }
 
-/* For a folded plan, the boundary whose time is used for the message between the two middle stages
- * of the given plan. The folded plan itself has no such message. */
+/* For a folded plan, the index in `boundaries` of the boundary between the two middle stages of the
+ * given plan. The folded plan itself has no such message, and none between its last stage and the
+ * first. */
 static inline int evaluation_turn(const struct evaluation *w)
 {
-    return w->plan->pp > 1 ? w->plan->pp - 2 : 0;
+    return w->plan->pp - 1;
 }
 
 /* The evaluation of the plan in which all stages recompute what this one does; that plan is written
@@ -87,9 +88,11 @@ double evaluation_spared_beside_s(const struct evaluation *w, double compute_s, 
 double evaluation_expert_comm_s(const struct evaluation *w, const struct holding *held,
                                 bool is_forward);
 
-/* sim/engine/message.c - fill_boundaries fills plan->pp boundaries and returns last_more_s;
+/* sim/engine/message.c - fill_boundaries fills plan->pp boundaries, in an array with room for those
+ * of the given plan, and returns last_more_s. evaluation_given_boundaries fills given->pp of them.
  * evaluation_messages gives a chunk's messages, down (activations) and up (gradients). */
 double fill_boundaries(const struct evaluation *w, struct boundary *boundaries);
+void evaluation_given_boundaries(const struct evaluation *w, struct boundary *boundaries);
 /* The lag of a non-blocking message over the boundary after a stage. */
 double evaluation_lag_s(const struct evaluation *w, int stage);
 struct chunk_messages {

@@ -25,8 +25,7 @@ static double message_s(const struct evaluation *w, const struct rank_group *sta
 /* Modules for later tokens that are apart from the head send it their own rows behind the blocks'
  * (Megatron Core, gpt_model.py). With several chunks per stage other messages cross that boundary
  * too. Returns by how much the message behind the modules takes longer than these. */
-static double widen_last_message(const struct evaluation *w, const struct rank_group *stages,
-                                 struct boundary *boundaries)
+static double widen_last_message(const struct evaluation *w, struct boundary *boundaries)
 {
     struct placement placement = plan_placement(w->plan);
     int last = w->plan->mtp_place == MTP_BESIDE
@@ -34,8 +33,9 @@ static double widen_last_message(const struct evaluation *w, const struct rank_g
                    : placement_boundary(placement, plan_later_chunk(w->plan));
     if (last == NO_BOUNDARY)
         return 0;
-    double last_s = message_s(w, stages, network_boundary_crosses(w->system, stages, last),
-                              1.0 + w->model->mtp);
+    struct rank_group stages = plan_group(w->given, PIPELINE_RANKS);
+    double last_s =
+        message_s(w, &stages, boundaries[last].wire == WIRE_NETWORK, 1.0 + w->model->mtp);
     double more_s = last_s - boundaries[last].message_s;
     if (w->plan->vpp > 1)
         return more_s;
@@ -45,18 +45,36 @@ static double widen_last_message(const struct evaluation *w, const struct rank_g
 
 /* There are at most two kinds of boundaries, inside a node and across nodes; each is timed once;
  * larger messages are timed apart. */
-double fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
+void evaluation_given_boundaries(const struct evaluation *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };
-    struct rank_group stages = plan_group(w->plan, PIPELINE_RANKS);
+    struct rank_group stages = plan_group(w->given, PIPELINE_RANKS);
     boundaries[0] = (struct boundary){ 0, WIRE_NODE };
-    for (int stage = 0; w->plan->pp > 1 && stage < w->plan->pp; stage++) {
+    for (int stage = 0; w->given->pp > 1 && stage < w->given->pp; stage++) {
         bool crosses = network_boundary_crosses(w->system, &stages, stage);
         if (sorts[crosses].message_s < 0)
             sorts[crosses].message_s = message_s(w, &stages, crosses, 1);
         boundaries[stage] = sorts[crosses];
     }
-    return widen_last_message(w, &stages, boundaries);
+}
+
+/* Stage s of a folded plan stands for stages s and pp - 1 - s of the given one, so its boundary is
+ * the slower of theirs. That between the two middle stages is already in its place. */
+static void fold_boundaries(const struct evaluation *w, struct boundary *boundaries)
+{
+    for (int stage = 0; stage < evaluation_turn(w); stage++) {
+        struct boundary far = boundaries[w->given->pp - 2 - stage];
+        if (far.message_s > boundaries[stage].message_s)
+            boundaries[stage] = far;
+    }
+}
+
+double fill_boundaries(const struct evaluation *w, struct boundary *boundaries)
+{
+    evaluation_given_boundaries(w, boundaries);
+    if (evaluation_is_folded(w))
+        fold_boundaries(w, boundaries);
+    return widen_last_message(w, boundaries);
 }
 
 double evaluation_lag_s(const struct evaluation *w, int stage)

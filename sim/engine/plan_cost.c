@@ -45,18 +45,18 @@ static void add_pairs(const struct evaluation *w, struct chunk_cost *chunks)
 /* The costs of a mirrored plan's own stages, from those of its folded plan (sim/plan/fold.h). */
 static void unfold(const struct evaluation *w, struct step_cost *cost, struct arena *arena)
 {
-    int stages = w->given->pp, last = w->plan->pp - 1;
+    int stages = w->given->pp;
+    double ratio = time_ratio_of(w->system, w->model);
     struct placement both = { stages, 2, &placement_mirrored };
     struct chunk_cost *chunks = ARENA_ARRAY(arena, struct chunk_cost, 2 * (size_t)stages);
     struct stage_cost *once = ARENA_ARRAY(arena, struct stage_cost, (size_t)stages);
     struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, (size_t)stages);
     for (int chunk = 0; chunk < 2 * stages; chunk++)
         chunks[chunk] = cost->chunks[placement_part(both, chunk)];
+    evaluation_given_boundaries(w, boundaries);
     for (int stage = 0; stage < stages; stage++) {
-        /* the folded plan's boundary that stands for the one after this stage */
-        int near = stage <= last ? stage : stages - 2 - stage;
         once[stage] = cost->stages[folded_stage(stages, stage)];
-        boundaries[stage] = cost->boundaries[near < 0 || near == last ? evaluation_turn(w) : near];
+        boundaries[stage].message_s *= ratio;
     }
     cost->chunks = chunks;
     cost->stages = once;

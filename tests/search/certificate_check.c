@@ -11,7 +11,7 @@
 /* Two relative tolerances: for sums in another order, and for times and bytes that count as equal.
  */
 static const double tolerance = 1e-12, same = 1e-9;
-enum { MOST_SAMPLED = 4000, MOST_VALUES = 4096 };
+enum { MOST_VALUES = 4096 };
 
 struct checker {
     struct plan *splits; /* a split of layers over stages; only pp, vpp and chunk_layers of the plan
@@ -309,7 +309,7 @@ static bool read_lists(struct checker *c, const json_t *families, const json_t *
             return refuse(c, "families", "a family has no layout or occurs twice");
         json_object_set(c->families, first, at);
     }
-    c->sampled_every = 1 + i / MOST_SAMPLED;
+    c->sampled_every = 1 + i / CERTIFICATE_SAMPLED;
     return true;
 }
 

@@ -14,14 +14,17 @@
  *   - the answer is not one of the timed members, or is null although a member fits.
  *
  * A row with "every set" rules out all sets of sub-layers for selective recompute; each set is
- * checked. If there are more than a few thousand families, only the members of every n-th family
- * without rows are checked. */
+ * checked. If there are more than CERTIFICATE_SAMPLED families, only the members of every n-th
+ * family without rows are checked. */
 #ifndef TESTS_SEARCH_CERTIFICATE_CHECK_H
 #define TESTS_SEARCH_CERTIFICATE_CHECK_H
 
 #include "sim/cost/hardware.h"
 
 #include <jansson.h>
+
+/* Up to this number of families the members of all are checked. */
+enum { CERTIFICATE_SAMPLED = 4000 };
 
 /* where = the part of the certificate that does not hold. */
 bool certificate_check(const json_t *certificate, const struct system *system,

@@ -265,30 +265,51 @@ START_TEST(a_step_of_too_many_instructions_is_refused)
 }
 END_TEST
 
-/* A mirrored plan (DualPipe) has the boundaries between stages of a V with half its stages
- * (DualPipeV): boundaries 0, 1 and 2, then 2 again for the message in the middle, then back to 0.
- */
-START_TEST(a_mirrored_schedule_has_the_stage_boundaries_of_its_v)
+/* A mirrored plan (DualPipe) is timed as a V with half its stages, but its messages are those of
+ * its own stages: of 8 stages on two nodes only the middle ones are on different nodes, and of 4
+ * stages with twice the data ranks too. */
+START_TEST(a_mirrored_schedule_has_the_boundaries_of_its_own_stages)
 {
-    static const int of_v[] = { 0, 1, 2, 2, 2, 1, 0 };
-    struct fixture v, mirrored;
-    setup(&v, "gpt3-1.3b", "tp2 pp4 vpp2 mb1 schedule=dualpipev", 16);
-    setup(&mirrored, "gpt3-1.3b", "tp2 pp8 mb1 schedule=dualpipe", 16);
-    struct evaluator *evaluators[] = { evaluator_new(&v.system, &v.model),
-                                       evaluator_new(&mirrored.system, &mirrored.model) };
-    struct step_cost folded = evaluate_cost(evaluators[0], &v.plan, &v.arena);
-    struct step_cost whole = evaluate_cost(evaluators[1], &mirrored.plan, &mirrored.arena);
-    ck_assert_int_ne(folded.boundaries[0].wire, folded.boundaries[1].wire); /* a node has 2
-                                                                             * stages */
-    for (int stage = 0; stage < 7; stage++) {
-        const struct boundary *expected = &folded.boundaries[of_v[stage]];
-        ck_assert_int_eq(whole.boundaries[stage].wire, expected->wire);
-        ck_assert_double_eq(whole.boundaries[stage].message_s, expected->message_s);
+    static const char *const plains[] = { "tp2 pp8 mb1", "tp2 pp4 mb1", "tp4 pp4 mb1" };
+    for (int i = 0; i < LENGTH(plains); i++) {
+        struct fixture plain, mirrored;
+        char layout[80];
+        snprintf(layout, sizeof layout, "%s schedule=dualpipe", plains[i]);
+        setup(&plain, "gpt3-1.3b", plains[i], 16);
+        setup(&mirrored, "gpt3-1.3b", layout, 16);
+        struct evaluator *evaluator = evaluator_new(&plain.system, &plain.model);
+        struct step_cost of_plain = evaluate_cost(evaluator, &plain.plan, &plain.arena);
+        struct step_cost of_both = evaluate_cost(evaluator, &mirrored.plan, &mirrored.arena);
+        int middle = plain.plan.pp / 2 - 1;
+        for (int stage = 0; stage < plain.plan.pp - 1; stage++) {
+            ck_assert_int_eq(of_both.boundaries[stage].wire,
+                             stage == middle ? WIRE_NETWORK : WIRE_NODE);
+            ck_assert_double_eq(of_both.boundaries[stage].message_s,
+                                of_plain.boundaries[stage].message_s);
+        }
+        evaluator_free(evaluator);
+        teardown(&plain);
+        teardown(&mirrored);
     }
-    for (int i = 0; i < 2; i++)
-        evaluator_free(evaluators[i]);
-    teardown(&v);
-    teardown(&mirrored);
+}
+END_TEST
+
+/* The two copies' messages between the middle stages, which cross the network, delay the passes:
+ * the step is longer than on a network as fast as a node. */
+START_TEST(a_slow_network_between_the_middle_stages_delays_a_mirrored_step)
+{
+    struct fixture f;
+    setup(&f, "gpt3-1.3b", "tp2 pp8 mb1 schedule=dualpipe", 16);
+    double step_s[2];
+    for (int i = 0; i < 2; i++) {
+        f.system.cluster.levels[1].bytes_per_s /= i == 0 ? 1 : 50;
+        f.system.cluster.levels[1].channel_bytes_per_s /= i == 0 ? 1 : 50;
+        struct evaluator *evaluator = evaluator_new(&f.system, &f.model);
+        step_s[i] = evaluate_passes_s(evaluator, &f.plan);
+        evaluator_free(evaluator);
+    }
+    ck_assert_double_gt(step_s[1], step_s[0]);
+    teardown(&f);
 }
 END_TEST
 
@@ -296,7 +317,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("event step");
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, a_mirrored_schedule_has_the_stage_boundaries_of_its_v);
+    tcase_add_test(tc, a_mirrored_schedule_has_the_boundaries_of_its_own_stages);
+    tcase_add_test(tc, a_slow_network_between_the_middle_stages_delays_a_mirrored_step);
     tcase_add_test(tc, a_step_without_data_ranks_equals_the_recurrence);
     tcase_add_test(tc, without_a_wait_for_the_norm_the_events_equal_the_recurrence);
     tcase_add_test(tc, a_step_of_one_stage_equals_the_recurrence);
