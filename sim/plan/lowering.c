@@ -3,6 +3,13 @@
 #include "sim/plan/fold.h"
 #include "sim/plan/state_share.h"
 
+static int embedding_stage(const struct plan *plan)
+{
+    return placement_embedding_stage(plan_placement(plan));
+}
+
+/* If the head and the modules for later tokens hold copies of the embedding table on two stages,
+ * only the head's is in the lists, because a reduction has two ends. */
 struct lowering plan_lowering(const struct plan *plan, const struct model *model)
 {
     bool is_mirrored = plan_is_mirrored(plan);
@@ -11,14 +18,17 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
     bool is_beside = exchange_start(&plan->exchange) == START_STEP;
     if (mixes)
         has_data_group = exchange_sums_in_groups(&plan->exchange);
+    bool ends_meet = placement_ends_meet(plan_placement(plan));
+    bool has_head_copy = model->tied && !ends_meet;
+    bool has_later_copy = model->mtp > 0 && plan_later_stage(plan) != embedding_stage(plan);
     return (struct lowering){
         .recompute = plan->recompute >= RECOMPUTE_FULL,
         .has_data_group = has_data_group && !plan_reduces(plan),
         .gather_updated = plan_gathers_updated(plan) && has_data_group,
         .mix_beside = (mixes || has_data_group) && is_beside,
         .mix_updated = mixes && !is_beside,
-        .tied = (model->tied || model->mtp > 0) && !is_mirrored &&
-                !placement_ends_meet(plan_placement(plan)),
+        .tied = (has_head_copy || has_later_copy) && !is_mirrored,
+        .tied_back = !has_head_copy && plan->mtp_place == MTP_APART,
     };
 }
 

@@ -97,7 +97,7 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
     return true;
 }
 
-/* With tied embeddings the first and the last stage add their gradients. Both must already be
+/* With tied embeddings the first stage and another one add their gradients. Both must already be
  * summed over the data group, or the results would differ. */
 static bool check_tied_order(const struct proof *proof, int tied, struct arena *scratch)
 {
@@ -112,10 +112,23 @@ static bool check_tied_order(const struct proof *proof, int tied, struct arena *
     return proof_ordered(proof, backwards[(round + 1) * shape->num_microbatches - 1], tied);
 }
 
+/* The stage with which the first stage adds gradients: that of the last chunk, unless the first
+ * stage names that of the chunk before it. */
+static int tied_stage(const struct proof *proof, struct placement placement, int first)
+{
+    const struct instrs *list = &proof->schedule->ranks[first];
+    int chunks = placement_chunks(placement);
+    int before = chunks > 1 ? placement_stage(placement, chunks - 2) : first;
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].op == INSTR_REDUCE_TIED && list->at[i].peer == before && before != first)
+            return before;
+    return placement_head_stage(placement);
+}
+
 static bool check_tied(const struct proof *proof, struct arena *scratch)
 {
     struct placement placement = schedule_placement(proof->schedule);
-    int first = placement_embedding_stage(placement), last = placement_head_stage(placement);
+    int first = placement_embedding_stage(placement), last = tied_stage(proof, placement, first);
     bool is_end = first != last && (proof->stage == first || proof->stage == last);
     struct indices tied = all_of(proof, INSTR_REDUCE_TIED, scratch);
     int wanted = is_end && proof->totals[INSTR_REDUCE_TIED] > 0 ? 1 : 0;

@@ -209,16 +209,18 @@ static int last_backward(const struct lowerer *to, int chunk)
     return i;
 }
 
-/* Adds the reduction of tied gradients: the first chunk uses the table as the embedding, the last
- * as the head. It follows the reductions on the data lane, so that both ends add gradients that are
- * already summed over the data group. */
+/* Adds the reduction of tied gradients: the first chunk uses the table as the embedding, the other
+ * as the head or to embed later tokens. It follows the reductions on the data lane, so that both
+ * ends add gradients that are already summed over the data group. */
 static void add_tied(struct lowerer *to)
 {
     struct placement placement = to->placement;
-    int first = placement_embedding_stage(placement), last = placement_head_stage(placement);
+    int other = placement_chunks(placement) - 1 - to->lowering->tied_back;
+    int first = placement_embedding_stage(placement);
+    int last = other > 0 ? placement_stage(placement, other) : first;
     if (!to->lowering->tied || first == last || (to->stage != first && to->stage != last))
         return;
-    int chunk = to->stage == first ? 0 : placement_chunks(placement) - 1;
+    int chunk = to->stage == first ? 0 : other;
     struct instr tied = of_stage(INSTR_REDUCE_TIED);
     tied.peer = to->stage == first ? last : first;
     add(to, tied, last_backward(to, chunk));

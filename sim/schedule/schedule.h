@@ -101,7 +101,8 @@ struct lowering {
      * gradients of the step before */
     bool mix_beside;
     bool mix_updated; /* MIX_PARAM after OPTIMIZER */
-    bool tied;        /* first and last stage all-reduce the embedding gradient */
+    bool tied;        /* two stages all-reduce the embedding gradient: the first chunk's and ... */
+    int tied_back;    /* ... that of the last chunk (0) or of the one before it (1) */
 };
 
 /* The lowered lists of every stage. NULL with ERR_INFEASIBLE if the generator refuses the shape. */

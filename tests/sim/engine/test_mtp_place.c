@@ -2,6 +2,7 @@
  * before it (mtp=apart). */
 #include "sim/engine/simulate.h"
 #include "sim/memory/memory.h"
+#include "sim/plan/lowering.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
@@ -151,6 +152,41 @@ START_TEST(with_several_chunks_only_the_message_to_the_head_has_the_modules_rows
 }
 END_TEST
 
+/* The stage of the modules, which holds the other copy of the table, adds its gradient to the first
+ * stage's; with tied embeddings the head's stage does. */
+START_TEST(the_stage_of_the_modules_adds_the_gradient_of_its_table)
+{
+    static const struct {
+        const char *layout;
+        int other; /* stage; -1: none */
+    } cases[] = { { "pp4 ep8 mb1 stages=16,15,15,0 mtp=apart", 2 },
+                  { "pp4 ep8 mb1 stages=16,15,15,0", 3 },
+                  { "pp4 ep8 vpp2 mb1 schedule=zb-v stages=7x6,4,0 mtp=apart", 1 },
+                  { "pp4 ep8 vpp2 mb1 schedule=zb-v stages=6x6,5,5", -1 } };
+    for (int i = 0; i < LENGTH(cases); i++) {
+        struct err err = { 0 };
+        struct plan plan = plan_on(&machine, &model, cases[i].layout, &arena);
+        struct lowering lowering = plan_lowering(&plan, &model);
+        struct schedule_shape shape = plan_shape(&plan, model.batch);
+        struct schedule *schedule =
+            schedule_new(generator_find(plan_schedule(&plan)), &shape, &lowering, &arena, &err);
+        ck_assert(schedule && schedule_check(schedule, &err));
+        for (int stage = 0; stage < STAGES; stage++) {
+            int peer = -1;
+            for (int j = 0; j < schedule->ranks[stage].count; j++)
+                if (schedule->ranks[stage].at[j].op == INSTR_REDUCE_TIED)
+                    peer = schedule->ranks[stage].at[j].peer;
+            bool is_one = cases[i].other > 0 && (stage == 0 || stage == cases[i].other);
+            ck_assert_int_eq(peer, !is_one ? -1 : stage == 0 ? cases[i].other : 0);
+        }
+    }
+    struct model tied = model;
+    tied.tied = true;
+    struct plan plan = plan_on(&machine, &tied, cases[0].layout, &arena);
+    ck_assert_int_eq(plan_lowering(&plan, &tied).tied_back, 0);
+}
+END_TEST
+
 /* DualPipe holds two copies of the model. Its state is twice that of the same stages in one copy,
  * but the optimizer of each copy is sharded over twice the ranks. */
 START_TEST(both_copies_of_dualpipe_have_the_module)
@@ -178,6 +214,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_modules_passes_move_and_its_head_stays);
     tcase_add_test(tc, the_last_message_has_the_modules_rows_too);
     tcase_add_test(tc, with_several_chunks_only_the_message_to_the_head_has_the_modules_rows);
+    tcase_add_test(tc, the_stage_of_the_modules_adds_the_gradient_of_its_table);
     tcase_add_test(tc, both_copies_of_dualpipe_have_the_module);
     Suite *s = suite_create("mtp place");
     suite_add_tcase(s, tc);

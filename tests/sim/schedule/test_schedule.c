@@ -19,6 +19,7 @@ static struct lowering lowering_of(int bits)
         .has_data_group = bits & 2,
         .gather_updated = bits & 4,
         .tied = bits & 8,
+        .tied_back = bits % 5 == 4,
         .mix_beside = bits % 3 == 1,
         .mix_updated = bits % 3 == 2,
     };
@@ -367,7 +368,10 @@ static int expected_count(const struct generator *generator, const struct schedu
     int count = 2 * chunks * m + num_weight_passes(generator, shape) + 4 * ways * m;
     count += lowering->recompute ? chunks * m : 0;
     count += lowering->has_data_group ? chunks : 0;
-    count += lowering->tied && shape->num_stages > 1 && !generator->rule ? 2 : 0;
+    struct placement placement = { shape->num_stages, shape->chunks_per_stage, generator->rule };
+    int tied = chunks - 1 - lowering->tied_back; /* the chunk with the other copy of the table */
+    bool is_apart = tied > 0 && placement_stage(placement, tied) != 0;
+    count += lowering->tied && is_apart ? 2 : 0;
     count += 2 * shape->num_stages;
     count += lowering->mix_beside || lowering->mix_updated ? chunks : 0;
     return count + (lowering->gather_updated ? chunks : 0);

@@ -18,6 +18,7 @@ static struct lowering lowering_of(int bits)
         .has_data_group = bits & 2,
         .gather_updated = bits & 4,
         .tied = bits & 8,
+        .tied_back = bits % 5 == 4,
         .mix_beside = bits % 3 == 1,
         .mix_updated = bits % 3 == 2,
     };
