@@ -388,6 +388,17 @@ static void leave_out_unasked(const struct list *list, double *shares)
             shares[i] = 0;
 }
 
+struct ops ops_read_again(const struct ops *forward, struct arena *arena)
+{
+    struct list list;
+    index_list(forward, &list);
+    double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
+    for (int i = 0; i < forward->count; i++)
+        shares[i] = 1;
+    leave_out_unasked(&list, shares);
+    return some_of(forward, shares, arena);
+}
+
 static struct replay replay_per_op(const struct list *list, bool in_place, struct arena *arena)
 {
     const struct ops *forward = list->ops;

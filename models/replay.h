@@ -57,6 +57,10 @@ struct replay {
 struct replay ops_replay(const struct ops *forward, unsigned replays, bool in_place,
                          struct arena *arena);
 
+/* The ops of a block that full recompute must repeat: those that make a value which some op keeps
+ * for the backward, and what these read. The list is in the arena. */
+struct ops ops_read_again(const struct ops *forward, struct arena *arena);
+
 /* What each set of parts frees of one list. It needs the list no longer. Not for REPLAYS_PER_OP. */
 struct ledger {
     const struct ledger_op *ops;

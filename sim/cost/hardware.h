@@ -387,6 +387,8 @@ struct stack {
      * input_store, and enum storage of attention's output and of activations' inputs */
     int input_store, attention_store, activation_store;
     bool remakes_activations;
+    /* full recompute also repeats ops whose results the backward does not read */
+    bool recomputes_unread;
     bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */

@@ -465,6 +465,9 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .waiting_bytes = waiting_bytes(timer, &local),
         .moment_bytes = most_moment_bytes(&source, (double[NUM_OP_REGIONS]){ 0 }),
     };
+    cost.again = timer->system->stack.recomputes_unread
+                     ? cost.forward
+                     : list_cost(timer, ops_read_again(&local.forward, arena), arena);
     if (timer->question->splits) {
         cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena), arena);
         cost.weight = list_cost(timer, some_of(local.backward, is_weight_half, arena), arena);
@@ -665,6 +668,7 @@ static struct piece_cost with_times(struct piece_cost cost, const struct piece_c
     cost.forward = times->forward;
     cost.backward = times->backward;
     cost.weight = times->weight;
+    cost.again = times->again;
     cost.replay = times->replay;
     return cost;
 }
@@ -1082,6 +1086,8 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
         bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
         int replayed = is_selective ? held.count[kind] : held.recomputed[kind];
         struct ops forward = layers[kind].forward;
+        if (!is_selective && !system->stack.recomputes_unread)
+            forward = ops_read_again(&forward, &arena);
         if (is_selective)
             forward = ops_replay(&forward, plan_replays(plan),
                                  stack_runtime(&system->stack)->runs_in_place, &arena)

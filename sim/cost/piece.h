@@ -24,6 +24,7 @@ struct piece_cost {
     struct list_cost forward;
     struct list_cost backward; /* if the schedule splits the backward: only the input gradients */
     struct list_cost weight;   /* weight gradients if the schedule splits the backward, else 0 */
+    struct list_cost again;    /* the ops of the forward that full recompute repeats */
     struct list_cost replay;   /* the ops of the forward that selective recompute repeats */
     double saved_bytes;        /* activations kept from forward to backward without recompute */
     double replayed_bytes;     /* the part of saved_bytes that selective recompute frees */

@@ -202,6 +202,9 @@ const struct field stack_fields[] = {
     { .name = "keeps_gathered", .kind = FIELD_BOOL, AT(keeps_gathered), .fallback = "no",
       .doc = "Under sequence parallelism the gathered inputs of products are kept for the "
              "backward; no: a rank keeps only its part and gathers again." },
+    { .name = "recomputes_unread", .kind = FIELD_BOOL, AT(recomputes_unread), .fallback = "yes",
+      .doc = "Full recompute repeats all ops of a block; no: not those whose results no backward "
+             "op reads, such as its last product." },
     { .name = "user_buffers", .kind = FIELD_BOOL, AT(user_buffers), .fallback = "no",
       .doc = "With overlap=tp and sp, tensor-parallel collectives run in pieces beside the products "
              "that read or make their tokens (Transformer Engine's user buffers)." },

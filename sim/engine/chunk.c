@@ -80,7 +80,7 @@ static void add_recompute(const struct evaluation *w, struct pass *backward,
 {
     const struct piece_cost *cost = &w->pieces->at[piece];
     bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
-    const struct list_cost *replay = selective ? &cost->replay : &cost->forward;
+    const struct list_cost *replay = selective ? &cost->replay : &cost->again;
     int times = selective ? held->count[piece] : in_full;
     if (!has_backward(cost))
         return;

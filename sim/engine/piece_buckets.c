@@ -55,7 +55,7 @@ static double lists_s(const struct evaluation *w, const struct backward_pieces *
     if (w->plan->recompute == RECOMPUTE_SELECTIVE)
         return cost->backward.total_s + cost->replay.total_s;
     bool is_again = piece_is_layer(piece) && layer < of->recomputed;
-    return cost->backward.total_s + (is_again ? cost->forward.total_s : 0);
+    return cost->backward.total_s + (is_again ? cost->again.total_s : 0);
 }
 
 double evaluation_piece_buckets_s(const struct evaluation *w, double window_s)

@@ -110,7 +110,7 @@ static double piece_flops(const struct piece_cost *piece)
 static double layers_flops(const struct plan *plan, const struct piece_cost *layer, int layers,
                            int recomputed)
 {
-    double replayed = recomputed * layer->forward.flops;
+    double replayed = recomputed * layer->again.flops;
     if (plan->recompute == RECOMPUTE_SELECTIVE)
         replayed = layers * layer->replay.flops;
     return layers * piece_flops(layer) + replayed;

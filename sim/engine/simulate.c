@@ -429,6 +429,7 @@ static void lower_piece(struct piece_cost *least, const struct piece_cost *piece
     least->forward.total_s = fmin(least->forward.total_s, piece->forward.total_s);
     least->backward.total_s = fmin(least->backward.total_s, piece->backward.total_s);
     least->weight.total_s = fmin(least->weight.total_s, piece->weight.total_s);
+    least->again.total_s = fmin(least->again.total_s, piece->again.total_s);
     least->replay.total_s = fmin(least->replay.total_s, piece->replay.total_s);
 }
 

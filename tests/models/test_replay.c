@@ -83,6 +83,27 @@ END_TEST
 
 /* Of queries, keys, values, projection, gate, up and down, the second, fourth and sixth are
  * recomputed. */
+/* Nothing reads the output of the last product again, nor its sum over the tensor ranks. */
+START_TEST(what_the_backward_reads_is_made_without_the_last_product)
+{
+    struct model model = llama();
+    struct plan plan = plan_default();
+    struct ops forward = forward_of(&model, &plan);
+    struct ops again = ops_read_again(&forward, &arena);
+    double last_flops = 2.0 * TOKENS * FFN * HIDDEN;
+    double flops = ops_flops(forward) - last_flops;
+    ck_assert_double_eq_tol(ops_flops(again), flops, rounding * flops);
+    plan.tp = 2;
+    plan.sp = true;
+    forward = forward_of(&model, &plan);
+    again = ops_read_again(&forward, &arena);
+    int sums = 0;
+    for (int i = 0; i < again.count; i++)
+        sums += again.at[i].kind == OP_REDUCE_SCATTER;
+    ck_assert_int_eq(sums, 1);
+}
+END_TEST
+
 START_TEST(op_selective_recomputes_every_second_product)
 {
     struct replay replay = replay_of(REPLAYS_PER_OP);
@@ -194,6 +215,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(blocks, NULL, release);
     tcase_add_loop_test(blocks, recomputing_a_part_frees_the_values_that_only_it_keeps, 0,
                         LENGTH(parts));
+    tcase_add_test(blocks, what_the_backward_reads_is_made_without_the_last_product);
     tcase_add_test(blocks, op_selective_recomputes_every_second_product);
     tcase_add_test(blocks, op_selective_keeps_the_other_products_and_attention);
     tcase_add_test(blocks, op_selective_keeps_sums_over_ranks);
