@@ -180,10 +180,8 @@ static bool read_recompute(const struct conversion *of, struct plan *plan, struc
 {
     static const char modules[] = "selective ";
     const char *word = of->recompute;
-    if (*word == '\0') {
-        convert_assume(of, "recompute not stated: none");
-        return true;
-    }
+    if (*word == '\0')
+        return true; /* assume_recompute decides */
     bool has_modules = strncmp(word, modules, strlen(modules)) == 0;
     const char *rest = has_modules ? word + strlen(modules) : word;
     struct text layout = { 0 };
@@ -285,6 +283,36 @@ static void spread_layers(const struct conversion *of, struct plan *plan)
                                : "layers do not divide: the first chunks have one more");
 }
 
+/* A measured run fitted into memory. Predicted peaks exceed the measured ones by at most 10 %, once
+ * by 20 %. So a run whose predicted peak exceeds the memory by more did recompute. */
+static const double surely_too_large = 1.25;
+
+static bool fits_surely_not(const struct system *system, const struct model *model,
+                            const struct plan *plan)
+{
+    struct evaluator *evaluator = evaluator_new(system, model);
+    double bytes = evaluate_peak_bytes(evaluator, plan);
+    evaluator_free(evaluator);
+    return bytes > surely_too_large * gpu_usable_bytes(&system->gpu);
+}
+
+/* Without a word about recompute there was none, unless the run needed far more memory without it
+ * than a GPU has, and less with it. */
+static void assume_recompute(const struct conversion *of, struct plan *plan)
+{
+    const struct system *system = of->out->system;
+    struct plan full = *plan;
+    if (*of->recompute != '\0')
+        return;
+    full.recompute = RECOMPUTE_FULL;
+    bool is_full = fits_surely_not(system, &of->out->model, plan) &&
+                   !fits_surely_not(system, &of->out->model, &full);
+    if (is_full)
+        *plan = full;
+    convert_assume(of, is_full ? "recompute not stated: full, as without it the run does not fit"
+                               : "recompute not stated: none");
+}
+
 bool convert_plan(const struct conversion *of, struct err *reason)
 {
     struct plan *plan = &of->out->plan;
@@ -301,7 +329,10 @@ bool convert_plan(const struct conversion *of, struct err *reason)
     read_attention(of, plan);
     read_overlap(of, plan);
     spread_layers(of, plan);
-    return read_recompute(of, plan, reason) &&
-           !plan_check(plan, model, model->batch, system->num_gpus, reason) &&
-           system_check(system, plan, reason);
+    if (!read_recompute(of, plan, reason) ||
+        plan_check(plan, model, model->batch, system->num_gpus, reason) ||
+        !system_check(system, plan, reason))
+        return false;
+    assume_recompute(of, plan);
+    return true;
 }

@@ -302,6 +302,35 @@ START_TEST(usual_settings_of_a_software_are_assumed_and_reported)
 }
 END_TEST
 
+/* 70 billion parameters on 64 GPUs: with sequences of 8,192 tokens the activations need several
+ * times a GPU's memory. */
+START_TEST(a_run_that_cannot_have_fitted_is_assumed_to_recompute)
+{
+    struct run_row row = plain_row();
+    row.gpu = "H100-80GB-SXM";
+    row.software = "MaxText";
+    row.recompute = "";
+    row.precision = "bf16";
+    row.flash_attn = 1;
+    row.zero_stage = 3;
+    row.n_gpus = row.dp = 64;
+    row.gbs_seqs = 128;
+    row.tp = row.pp = 1;
+    row.layers = 80;
+    row.hidden = 8192;
+    row.heads = 64;
+    row.seq = 8192;
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(out.plan.recompute, RECOMPUTE_FULL);
+    ck_assert(is_assumed(&out, "recompute not stated: full"));
+    row.seq = 128;
+    ck_assert_int_eq(convert_known(&row).plan.recompute, RECOMPUTE_NONE);
+    row.layers = 800; /* the weights alone do not fit */
+    row.seq = 8192;
+    ck_assert_int_eq(convert_known(&row).plan.recompute, RECOMPUTE_NONE);
+}
+END_TEST
+
 /* If layers are not divisible by chunks, embedding and head count as layers. If there are two more
  * chunks than layers, embedding and head get chunks of their own. Otherwise the first chunks have
  * one layer more. */
@@ -471,6 +500,7 @@ static Suite *suite(void)
     tcase_add_test(rows, shard_groups_have_the_size_that_the_row_states);
     tcase_add_test(rows, flags_without_effect_on_one_rank_are_dropped);
     tcase_add_test(rows, usual_settings_of_a_software_are_assumed_and_reported);
+    tcase_add_test(rows, a_run_that_cannot_have_fitted_is_assumed_to_recompute);
     tcase_add_loop_test(rows, layers_that_chunks_do_not_divide_are_listed_per_chunk, 0,
                         LENGTH(divided));
     tcase_add_test(rows, inferred_values_of_a_row_are_reported_as_assumptions);
