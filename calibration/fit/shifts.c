@@ -223,6 +223,14 @@ static double student_90(double n)
            z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / (384 * n * n * n);
 }
 
+/* A source's own deviation: its shift, or more if nine tenths of its rows need more than the
+ * intervals of other sources' rows, because its rows scatter more. */
+static double deviation_of(const struct source_shift *of)
+{
+    int ninth_tenth = 9 * (NUM_NEEDS - 1) / 10;
+    return fmax(fabs(of->bias), of->needs[ninth_tenth] / normal_90);
+}
+
 /* 0 for TIER_SEEN: rows of a measured stack and GPU have no shift (calibration/fit/widths.h). */
 double shift_width(const struct source_shifts *shifts, enum tier tier, const char *without)
 {
@@ -232,7 +240,7 @@ double shift_width(const struct source_shifts *shifts, enum tier tier, const cha
         const struct source_shift *of = &shifts->at[i];
         if (of->tier != (int)tier || (without && strcmp(of->source, without) == 0))
             continue;
-        squares += of->bias * of->bias;
+        squares += deviation_of(of) * deviation_of(of);
         count++;
     }
     if (tier == TIER_SEEN || count <= prior_sources)

@@ -33,6 +33,18 @@ START_TEST(a_tiers_width_is_that_of_a_t_distribution_over_sources)
 }
 END_TEST
 
+/* With needs of 0.5 and 0.1, the deviations are 0.5 / 1.645 = 0.304 and the shift of 0.2. */
+START_TEST(rows_that_scatter_more_than_others_widen_their_tier)
+{
+    struct source_shift gpus[] = { made("a", TIER_NEW_GPU, 0.5), made("b", TIER_NEW_GPU, 0.1) };
+    struct source_shifts two = { .at = gpus, .count = 2 };
+    gpus[0].bias = 0.1;
+    gpus[1].bias = -0.2;
+    double scale = sqrt((2 * 0.01478 + 0.0924 + 0.04) / 4);
+    ck_assert_double_eq_tol(shift_width(&two, TIER_NEW_GPU, NULL), 2.132 * scale, 0.003);
+}
+END_TEST
+
 START_TEST(a_measured_stack_and_gpu_have_no_shift)
 {
     struct source_shift seen = made("one", TIER_SEEN, 0.3);
@@ -147,6 +159,7 @@ static Suite *suite(void)
     Suite *s = suite_create("calibration/fit/shifts");
     TCase *laws = tcase_create("laws");
     tcase_add_test(laws, a_tiers_width_is_that_of_a_t_distribution_over_sources);
+    tcase_add_test(laws, rows_that_scatter_more_than_others_widen_their_tier);
     tcase_add_test(laws, a_measured_stack_and_gpu_have_no_shift);
     tcase_add_test(laws, a_wider_shift_covers_no_fewer_rows);
     tcase_add_test(laws, the_shift_that_covers_a_row_is_the_rest_of_its_squared_error);
