@@ -23,12 +23,17 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-static void make(uint64_t seed)
+static void make_with_memory(uint64_t seed, double least, double most)
 {
     struct random rng = random_new(seed, 7);
     instance_load(&instance);
     instance_randomize(&instance, seed);
-    instance.system.gpu.memory_bytes *= between(&rng, 0.5, 1);
+    instance.system.gpu.memory_bytes *= between(&rng, least, most);
+}
+
+static void make(uint64_t seed)
+{
+    make_with_memory(seed, 0.5, 1);
 }
 
 static struct search_request new_request(const char *method)
@@ -96,53 +101,56 @@ static void write_parts(unsigned parts, struct text *out)
         }
 }
 
-/* The step time of the fastest plan of a space with fixed recompute; HUGE_VAL if no plan fits. */
+/* The step time of the fastest plan; HUGE_VAL if no plan fits. */
+static double least_step_s(struct search_request request)
+{
+    struct search_result result = search_of(&request);
+    double step_s = result.num_top > 0 ? result.top[0].prediction.step_s : HUGE_VAL;
+    search_result_release(&result);
+    return step_s;
+}
+
+/* The same of a space with fixed recompute, or, without `words`, without choice of parts.
+ * recompute=full also stands for full:K, if full itself does not fit. */
 static double fixed_s(const char *words)
 {
     struct search_request request = new_request("bnb");
     request.recompute_modules = false;
     request.fix = words;
-    struct search_result result = search_of(&request);
-    double step_s = result.num_top > 0 ? result.top[0].prediction.step_s : HUGE_VAL;
-    search_result_release(&result);
-    return step_s;
+    return least_step_s(request);
 }
 
-/* recompute=full also stands for full:K, if full itself does not fit. */
-static double without_parts_s(void)
+/* The step time of the fastest of separate searches, one for each set of parts. */
+static double each_set_s(double none_s)
 {
-    struct search_request request = new_request("bnb");
-    request.recompute_modules = false;
-    struct search_result result = search_of(&request);
-    double step_s = result.num_top > 0 ? result.top[0].prediction.step_s : HUGE_VAL;
-    search_result_release(&result);
-    return step_s;
+    unsigned possible = plan_possible_replays(&instance.model);
+    double least_s = none_s;
+    for (unsigned parts = 1; parts <= possible; parts++) {
+        struct text words = { 0 };
+        if ((parts & possible) != parts)
+            continue;
+        write_parts(parts, &words);
+        least_s = fmin(least_s, fixed_s(text_get(&words)));
+        text_release(&words);
+    }
+    return least_s;
 }
 
 /* The answer must be the fastest of the answers of separate searches, one for each set of modules.
- */
+ * With so little memory a set is faster than none in about one of eight instances. Outside a
+ * campaign the separate searches are made only for the first instance and the first such one. */
 START_TEST(the_best_set_of_parts_equals_searching_each_set)
 {
     int gained = 0;
     for (int seed = 0; seed < SAMPLED(60, 1) || (gained == 0 && seed < 60); seed++) {
-        make(903 + (uint64_t)seed);
-        unsigned possible = plan_possible_replays(&instance.model);
-        double least_s = without_parts_s(), none_s = least_s;
-        for (unsigned parts = 1; parts <= possible; parts++) {
-            struct text words = { 0 };
-            if ((parts & possible) != parts)
-                continue;
-            write_parts(parts, &words);
-            least_s = fmin(least_s, fixed_s(text_get(&words)));
-            text_release(&words);
-        }
-        struct search_request request = new_request("bnb");
-        struct search_result result = search_of(&request);
-        double step_s = result.num_top > 0 ? result.top[0].prediction.step_s : HUGE_VAL;
-        ck_assert_msg(step_s == least_s || fabs(step_s - least_s) <= 1e-12 * least_s,
-                      "seed %d: %.17g s, by separate searches %.17g s", seed, step_s, least_s);
+        make_with_memory(903 + (uint64_t)seed, 0.35, 0.5);
+        double step_s = least_step_s(new_request("bnb")), none_s = fixed_s(NULL);
         gained += step_s < none_s;
-        search_result_release(&result);
+        if (seed == 0 || step_s < none_s || is_campaign()) {
+            double least_s = each_set_s(none_s);
+            ck_assert_msg(step_s == least_s || fabs(step_s - least_s) <= 1e-12 * least_s,
+                          "seed %d: %.17g s, by separate searches %.17g s", seed, step_s, least_s);
+        }
         instance_release(&instance);
     }
     instance_load(&instance);
