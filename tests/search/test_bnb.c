@@ -206,6 +206,22 @@ START_TEST(an_early_end_gives_a_valid_gap_to_the_optimum)
 }
 END_TEST
 
+/* 16 GPUs have no three tensor ranks. */
+START_TEST(a_space_without_plans_has_no_answer_by_time_or_memory)
+{
+    struct search_request request = instance_request(&instance);
+    struct search_result result;
+    request.fix = "tp3";
+    request.without_hints = true;
+    for (request.objective = 0; request.objective <= OBJECTIVE_MEMORY; request.objective++) {
+        find(&request, "bnb", &result, 0);
+        ck_assert_int_eq(result.num_top, 0);
+        ck_assert(result.proved_optimal && result.evaluated == 0);
+        search_result_release(&result);
+    }
+}
+END_TEST
+
 START_TEST(each_distinct_rank_order_is_evaluated_once)
 {
     struct search_request request = instance_request(&instance);
@@ -238,6 +254,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(fixture, set_up, tear_down);
     tcase_add_loop_test(fixture, answer_and_counts_do_not_depend_on_the_number_of_workers, 0, 6);
     tcase_add_test(fixture, an_early_end_gives_a_valid_gap_to_the_optimum);
+    tcase_add_test(fixture, a_space_without_plans_has_no_answer_by_time_or_memory);
     tcase_add_test(fixture, each_distinct_rank_order_is_evaluated_once);
     Suite *s = suite_create("search/bnb");
     suite_add_tcase(s, random);

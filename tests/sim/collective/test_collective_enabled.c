@@ -42,6 +42,20 @@ START_TEST(nvls_needs_a_multicasting_switch_hopper_three_ranks_and_one_node_or_s
 }
 END_TEST
 
+/* Switches and NVLS move whole buffers, so NCCL's low-latency protocols do not use them. */
+START_TEST(reductions_in_switches_need_the_simple_protocol)
+{
+    static const char *const names[] = { "collnet_direct", "collnet_chain", "nvls" };
+    const struct comm_group *group = &nccl_groups[SHARP_2_NODES];
+    for (int i = 0; i < LENGTH(names); i++) {
+        const struct collective_algo *algo = collective_algo_find(names[i]);
+        ck_assert(algo->available(group, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE));
+        ck_assert(!algo->available(group, COLLECTIVE_ALL_REDUCE, PROTOCOL_LL));
+        ck_assert(!algo->available(group, COLLECTIVE_ALL_REDUCE, PROTOCOL_LL128));
+    }
+}
+END_TEST
+
 START_TEST(nvls_gathers_and_scatters_over_at_most_32_ranks)
 {
     struct comm_group nvl72 = nccl_groups[B200_NODE];
@@ -113,6 +127,7 @@ static Suite *suite(void)
     tcase_add_test(enabled, ll128_needs_links_with_atomic_128_byte_stores);
     tcase_add_test(enabled,
                    nvls_needs_a_multicasting_switch_hopper_three_ranks_and_one_node_or_sharp);
+    tcase_add_test(enabled, reductions_in_switches_need_the_simple_protocol);
     tcase_add_test(enabled, nvls_gathers_and_scatters_over_at_most_32_ranks);
     tcase_add_test(enabled, nvls_tree_is_for_all_reduce_over_several_nodes);
     tcase_add_test(enabled, pat_gathers_and_scatters_with_one_rank_per_node);
