@@ -134,6 +134,15 @@ def is_known(rows, mutant, source):
                becomes in ('*', new, ('%s -> %s' % (old, new)).strip()) for file, text, becomes, _ in rows)
 
 
+def stale(rows):
+    """The rows whose line is no longer in the file."""
+    for row in rows:
+        path = os.path.join(TREE, row[0])
+        lines = [line.strip() for line in open(path)] if os.path.exists(path) else []
+        if row[1] not in lines and row[1] not in (' '.join(pair) for pair in zip(lines, lines[1:])):
+            yield row
+
+
 def judge(mutant, source, build, tests, order, folder, equivalent, most_s):
     """The verdict and its reason."""
     if is_known(equivalent, mutant, source):
@@ -249,6 +258,8 @@ def main():
           ''.join('; %s fails as it is and is left out' % name for name in tests.failing)))
     order = Order(tests)
     equivalent = read_equivalent()
+    for file, line, *_ in stale(equivalent):
+        print('equivalent.txt: %s no longer has %s' % (file, line))
     free, verdicts, lock = [os.path.join(WORK, 'worker-%d' % i) for i in range(asked.j)], [], threading.Lock()
 
     def one(mutant):
