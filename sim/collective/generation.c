@@ -24,6 +24,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_VOLTA] = {
         .attention = ATTENTION_UNFUSED,
         .workspace_bytes = MIB(36),
+        .stream_workspace_bytes = MIB(4),
         .shares_queue = true,
         .dispatches_as = ARCH_HOPPER,
         .nccl = { .ll_bytes_per_s = { GB_PER_S(39.0), GB_PER_S(39.0), GB_PER_S(20.4) },
@@ -36,6 +37,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_AMPERE] = {
         .attention = ATTENTION_FLASH2,
         .workspace_bytes = MIB(36),
+        .stream_workspace_bytes = MIB(4),
         .shares_queue = true,
         .dispatches_as = ARCH_HOPPER,
         .nccl = { .ll_bytes_per_s = { GB_PER_S(87.7), GB_PER_S(22.5), GB_PER_S(19.0) },
@@ -48,6 +50,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_HOPPER] = {
         .attention = ATTENTION_FLASH3,
         .workspace_bytes = MIB(64),
+        .stream_workspace_bytes = MIB(32),
         .shares_queue = true,
         .dispatches_as = ARCH_HOPPER,
         .nccl = { .ll_bytes_per_s = { GB_PER_S(141.0), GB_PER_S(45.0), GB_PER_S(35.0) },
@@ -62,6 +65,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_BLACKWELL] = {
         .attention = ATTENTION_FLASH3,
         .workspace_bytes = MIB(64),
+        .stream_workspace_bytes = MIB(32),
         .reads_either_way = true,
         .scales_blocks = true,
         .dispatches_as = ARCH_BLACKWELL,

@@ -41,6 +41,8 @@ struct generation {
     /* the newest fused attention kernel it can run; UNFUSED: none */
     enum attention_kernel attention;
     double workspace_bytes; /* workspaces of cuBLAS and Transformer Engine */
+    /* a further workspace of Transformer Engine, for one of the streams of experts' products */
+    double stream_workspace_bytes;
     /* 8-bit products can read one copy of an operand along rows and along columns */
     bool reads_either_way;
     bool scales_blocks; /* the GPU's matrix units apply one scale per block of values */

@@ -19,10 +19,17 @@
 #include <math.h>
 #include <string.h>
 
-static double library_bytes(const struct system *system)
+/* Transformer Engine launches experts' products on four streams, each with a workspace of its own
+ * (pytorch/module/base.py, get_multi_stream_cublas_workspace). */
+static double library_bytes(const struct system *system, const struct model *model)
 {
-    bool has_workspaces = stack_runtime(&system->stack)->has_workspaces;
-    return has_workspaces ? generations[system->gpu.arch].workspace_bytes : 0;
+    enum { EXPERT_STREAMS = 4 };
+    const struct generation *generation = &generations[system->gpu.arch];
+    if (!stack_runtime(&system->stack)->has_workspaces)
+        return 0;
+    bool has_streams = model->experts > 0 && system->stack.launches_each_expert;
+    return generation->workspace_bytes +
+           (has_streams ? EXPERT_STREAMS * generation->stream_workspace_bytes : 0);
 }
 
 /* Stands for the K of full:K (one checkpoint per K layers) in a lower bound for every K. Every K
@@ -602,7 +609,7 @@ static double runtime_bytes(const struct plan *plan, const struct stack *stack)
 
 static struct stage_memory unplaced_memory(const struct memory_input *in)
 {
-    return (struct stage_memory){ .library_bytes = library_bytes(in->system),
+    return (struct stage_memory){ .library_bytes = library_bytes(in->system, in->model),
                                   .context_bytes = runtime_bytes(in->plan, &in->system->stack) };
 }
 
@@ -626,11 +633,11 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
         stages[stage] = stage_memory_with(in, stage, &common);
 }
 
-/* Whether a stage needs no more memory than the stage before if it repeats the layers of that stage.
- * They then differ only in their microbatches in flight, and no schedule has more of these on a
- * later stage, in any round. There are two exceptions. If the backward is split, more microbatches
- * wait for weight gradients on later stages, and these may take more. If backwards allocate the
- * gradients, later stages have more of them. */
+/* Whether a stage needs no more memory than the stage before if it repeats the layers of that
+ * stage. They then differ only in their microbatches in flight, and no schedule has more of these
+ * on a later stage, in any round. There are two exceptions. If the backward is split, more
+ * microbatches wait for weight gradients on later stages, and these may take more. If backwards
+ * allocate the gradients, later stages have more of them. */
 static bool falls_by_stage(const struct memory_input *in)
 {
     return !generator_splits(in->generator) && !in->system->stack.memory.frees_gradients &&
