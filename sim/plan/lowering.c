@@ -18,16 +18,18 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
     bool is_beside = exchange_start(&plan->exchange) == START_STEP;
     if (mixes)
         has_data_group = exchange_sums_in_groups(&plan->exchange);
-    bool ends_meet = placement_ends_meet(plan_placement(plan));
+    bool ends_meet = is_mirrored || placement_ends_meet(plan_placement(plan));
     bool has_head_copy = model->tied && !ends_meet;
-    bool has_later_copy = model->mtp > 0 && plan_later_stage(plan) != embedding_stage(plan);
+    bool is_elsewhere = is_mirrored ? plan->mtp_place == MTP_APART
+                                    : plan_later_stage(plan) != embedding_stage(plan);
+    bool has_later_copy = model->mtp > 0 && is_elsewhere;
     return (struct lowering){
         .recompute = plan->recompute >= RECOMPUTE_FULL,
         .has_data_group = has_data_group && !plan_reduces(plan),
         .gather_updated = plan_gathers_updated(plan) && has_data_group,
         .mix_beside = (mixes || has_data_group) && is_beside,
         .mix_updated = mixes && !is_beside,
-        .tied = (has_head_copy || has_later_copy) && !is_mirrored,
+        .tied = has_head_copy || has_later_copy,
         .tied_back = !has_head_copy && plan->mtp_place == MTP_APART,
     };
 }

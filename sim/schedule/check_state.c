@@ -99,10 +99,10 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
 
 /* With tied embeddings the first stage and another one add their gradients. Both must already be
  * summed over the data group, or the results would differ. */
-static bool check_tied_order(const struct proof *proof, int tied, struct arena *scratch)
+static bool check_tied_order(const struct proof *proof, int tied, bool is_first,
+                             struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    bool is_first = proof->stage == placement_embedding_stage(schedule_placement(proof->schedule));
     int round = is_first ? 0 : shape->chunks_per_stage - 1;
     const int *backwards = backwards_by_chunk(proof, scratch);
     struct indices reductions = all_of(proof, INSTR_REDUCE_GRAD, scratch);
@@ -125,9 +125,31 @@ static int tied_stage(const struct proof *proof, struct placement placement, int
     return placement_head_stage(placement);
 }
 
+/* Of two mirrored copies, the first and the last stage have both the table and the head; if another
+ * chunk has the table too, it is the one before the head's, on the neighbouring stage. */
+static bool check_mirrored_tied(const struct proof *proof, struct indices tied,
+                                struct arena *scratch)
+{
+    int last = proof->schedule->shape.num_stages - 1, stage = proof->stage;
+    bool is_low = stage <= 1, is_end = stage <= 1 || stage >= last - 1;
+    int wanted = is_end && proof->totals[INSTR_REDUCE_TIED] > 0 ? 1 : 0;
+    if (tied.count != wanted)
+        return proof_fail(proof, tied.count > 0 ? tied.at[0] : NO_INSTR, "expected %d DT, found %d",
+                          wanted, tied.count);
+    int peer = is_low ? 1 - stage : 2 * last - 1 - stage;
+    if (wanted > 0 && proof->list->at[tied.at[0]].peer != peer)
+        return proof_fail(proof, tied.at[0], "%s should name stage %d",
+                          proof_text(proof, tied.at[0]).at, peer);
+    /* the first copy's chunks are stage 0's and last - 1's, the second copy's 1's and last's */
+    return wanted == 0 ||
+           check_tied_order(proof, tied.at[0], stage == 0 || stage == last - 1, scratch);
+}
+
 static bool check_tied(const struct proof *proof, struct arena *scratch)
 {
     struct placement placement = schedule_placement(proof->schedule);
+    if (placement_is_mirrored(placement))
+        return check_mirrored_tied(proof, all_of(proof, INSTR_REDUCE_TIED, scratch), scratch);
     int first = placement_embedding_stage(placement), last = tied_stage(proof, placement, first);
     bool is_end = first != last && (proof->stage == first || proof->stage == last);
     struct indices tied = all_of(proof, INSTR_REDUCE_TIED, scratch);
@@ -141,7 +163,7 @@ static bool check_tied(const struct proof *proof, struct arena *scratch)
     if (proof->list->at[tied.at[0]].peer != peer)
         return proof_fail(proof, tied.at[0], "%s should name stage %d",
                           proof_text(proof, tied.at[0]).at, peer);
-    return check_tied_order(proof, tied.at[0], scratch);
+    return check_tied_order(proof, tied.at[0], proof->stage == first, scratch);
 }
 
 /* Each chunk's parameters are averaged once. Either all averages precede the end of the update,

@@ -215,15 +215,22 @@ static int last_backward(const struct lowerer *to, int chunk)
 static void add_tied(struct lowerer *to)
 {
     struct placement placement = to->placement;
-    int other = placement_chunks(placement) - 1 - to->lowering->tied_back;
-    int first = placement_embedding_stage(placement);
-    int last = other > 0 ? placement_stage(placement, other) : first;
-    if (!to->lowering->tied || first == last || (to->stage != first && to->stage != last))
-        return;
-    int chunk = to->stage == first ? 0 : other;
-    struct instr tied = of_stage(INSTR_REDUCE_TIED);
-    tied.peer = to->stage == first ? last : first;
-    add(to, tied, last_backward(to, chunk));
+    bool is_mirrored = placement_is_mirrored(placement);
+    /* Two mirrored copies of the model have the first chunk twice. Each adds its gradient to that
+     * of the other copy's chunk on the neighbouring stage, after the copies were added. */
+    for (int first = 0; to->lowering->tied && first < placement_chunks(placement);
+         first += placement.num_stages) {
+        int other = placement_chunks(placement) - 1 - to->lowering->tied_back - first;
+        int here = placement_stage(placement, first);
+        int there = other > 0 ? placement_stage(placement, other) : here;
+        if (here != there && (to->stage == here || to->stage == there)) {
+            struct instr tied = of_stage(INSTR_REDUCE_TIED);
+            tied.peer = to->stage == here ? there : here;
+            add(to, tied, last_backward(to, to->stage == here ? first : other));
+        }
+        if (!is_mirrored)
+            return;
+    }
 }
 
 /* Adds an instruction per chunk of the stage, after the last one on the data lane. */

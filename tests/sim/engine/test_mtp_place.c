@@ -180,6 +180,22 @@ START_TEST(the_stage_of_the_modules_adds_the_gradient_of_its_table)
             ck_assert_int_eq(peer, !is_one ? -1 : stage == 0 ? cases[i].other : 0);
         }
     }
+    struct err err = { 0 };
+    struct plan both = plan_on(&machine, &model,
+                               "pp4 ep8 mb1 stages=16,15,15,0 mtp=apart schedule=dualpipe", &arena);
+    struct lowering lowering = plan_lowering(&both, &model);
+    struct schedule_shape shape = plan_shape(&both, model.batch);
+    struct schedule *schedule =
+        schedule_new(generator_find("dualpipe"), &shape, &lowering, &arena, &err);
+    ck_assert(schedule && schedule_check(schedule, &err));
+    for (int stage = 0; stage < STAGES; stage++) { /* 0 with 1, 2 with 3 */
+        int found = 0;
+        for (int j = 0; j < schedule->ranks[stage].count; j++) {
+            const struct instr *instr = &schedule->ranks[stage].at[j];
+            found += instr->op == INSTR_REDUCE_TIED && instr->peer == (stage ^ 1);
+        }
+        ck_assert_int_eq(found, 1);
+    }
     struct model tied = model;
     tied.tied = true;
     struct plan plan = plan_on(&machine, &tied, cases[0].layout, &arena);

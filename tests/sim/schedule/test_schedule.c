@@ -371,7 +371,8 @@ static int expected_count(const struct generator *generator, const struct schedu
     struct placement placement = { shape->num_stages, shape->chunks_per_stage, generator->rule };
     int tied = chunks - 1 - lowering->tied_back; /* the chunk with the other copy of the table */
     bool is_apart = tied > 0 && placement_stage(placement, tied) != 0;
-    count += lowering->tied && is_apart ? 2 : 0;
+    bool is_mirrored = placement_is_mirrored(placement); /* has two such pairs */
+    count += lowering->tied && is_apart ? (is_mirrored ? 4 : 2) : 0;
     count += 2 * shape->num_stages;
     count += lowering->mix_beside || lowering->mix_updated ? chunks : 0;
     return count + (lowering->gather_updated ? chunks : 0);
