@@ -384,9 +384,9 @@ $(TEST_RESULTS): $(R)/%: $(B)/tests/% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@if [ "$$(tail -n 1 $@)" = "exit 0" ]; then grep -E '^(Running suite|[0-9]+%: Checks)' $@; \
 	  else sed '$$ s|^exit|tests/$*: exit|' $@; fi
 
-# A test that calls is_campaign(), or a script that reads $CAMPAIGN, usually runs a sample of its
-# cases; a campaign runs all of them.
-CAMPAIGNS = $(basename $(patsubst test_%,%,$(notdir $(shell grep -l -i campaign \
+# A test that uses is_campaign(), SAMPLED or is_spared (tests/testing.h), or a script that reads
+# $CAMPAIGN, usually runs a sample of its cases; a campaign runs all of them.
+CAMPAIGNS = $(basename $(patsubst test_%,%,$(notdir $(shell grep -l -i -e campaign -e SAMPLED -e is_spared \
               $(call in_tests,test_$(or $(T),*).c) $(call in_tests,test_$(or $(T),*).sh)))))
 campaign:
 	+@status=0; for test in $(CAMPAIGNS); do \
