@@ -99,6 +99,7 @@ static void add_log(struct learning *l, const char *path, struct run_row *row, s
                               .system = &l->described.system,
                               .model = run->model,
                               .plan = run->plan,
+                              .pipeline_runs = 1,
                               .is_moe = run->model.experts > 0 };
     if (!train_log_read(path, &log, &err)) {
         out->skip = arena_text(&l->arena, err.msg);
