@@ -401,7 +401,8 @@ START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
                                          "megatron2021",   "zerobubble2023", "llmfoundry",
                                          "bloom_prequel",  "vtrain_single",  "dgxc_h100" };
     static const double most[] = { 0.060, 0.054, 0.050, 0.047 };
-    static const double most_torchao[] = { 0.142, 0.100, 0.080, 0.070 };
+    /* rows of three GPUs, which one ratio cannot serve: medians of -7, -18 and -25 % */
+    static const double most_torchao[] = { 0.115, 0.111, 0.099, 0.085 };
     struct tally sum = { 0 };
     int sources = is_campaign() ? (int)LENGTH(names) : 1;
     for (int i = 0; i < sources; i++) {
