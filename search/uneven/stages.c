@@ -206,6 +206,10 @@ static void fill_options(const struct filler *filler, int stage, int first)
         first > 0 ? stage_options(table, stage, first - 1) : options;
     double limit_s = filler->request->limit_s;
     int least, most = range_of(filler, stage, first, &least);
+    if (most > table->most_layers) { /* too slow with so many */
+        most = table->most_layers;
+        table->is_limited = true;
+    }
     for (int i = least; i <= most; i++) {
         struct stage_share share = { .stage = stage, .layers = i, .first_layer = first };
         options[i] = is_as_before(filler, stage, &before[i])
@@ -389,6 +393,17 @@ bool stage_table_balance(const struct stage_table *table, int *layers)
     return true;
 }
 
+/* The largest number of layers of a stage that may take less than the limit. With several kinds of
+ * layers the table has a row for each first layer, so its size matters. */
+static int most_below_limit(struct evaluator *evaluator, const struct stage_request *request,
+                            const struct deal *deal)
+{
+    int most = deal_most(deal, 0);
+    double each_s = plan_microbatches(request->plan, request->model->batch) *
+                    evaluate_layer_floor_s(evaluator, request->plan);
+    return most * each_s < request->limit_s ? most : (int)(request->limit_s / each_s);
+}
+
 struct stage_table stage_table_new(struct evaluator *evaluator, const struct stage_request *request,
                                    struct arena *arena)
 {
@@ -399,7 +414,7 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
         .num_stages = plan->pp,
         .num_layers = request->model->layers,
         .num_microbatches = plan_microbatches(plan, request->model->batch),
-        .most_layers = deal_most(&deal, 0),
+        .most_layers = most_below_limit(evaluator, request, &deal),
         .num_firsts = model_num_kinds(request->model) > 1 ? request->model->layers + 1 : 1,
         .lag_s = HUGE_VAL,
         .step_s = request->step_s,

@@ -39,8 +39,8 @@ struct stage_option {
 
 struct stage_table {
     int num_stages, num_layers, num_microbatches;
-    int most_layers; /* largest number of layers of any stage, as each of the others has its fewest
-                      */
+    int most_layers; /* largest number of layers of any stage, as each of the others has its fewest,
+                        or fewer if a stage with more takes longer than the limit */
     int num_firsts;  /* number of distinct first layers of a stage: 1 when all layers are of one
                         kind, as the position then does not matter; else num_layers + 1 */
     bool is_limited; /* options from some number of layers on were dropped as too slow */

@@ -154,6 +154,15 @@ static double least_piece_s(const struct evaluation *w, int piece)
     return w->slowdown * lists_s - rows_s;
 }
 
+double evaluation_layer_floor_s(const struct evaluation *w)
+{
+    const double rounding = 1e-9;
+    double least_s = HUGE_VAL;
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
+        least_s = fmin(least_s, least_piece_s(w, kind));
+    return fmax(0, (1 - rounding) * least_s);
+}
+
 /* A lower bound of the time of one microbatch's passes over the whole model. */
 static double least_passes_s(const struct evaluation *w)
 {

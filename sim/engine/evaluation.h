@@ -177,6 +177,8 @@ double evaluation_floor_s(const struct evaluation *w);
 /* A lower bound of evaluation_floor_s for any division of the same layers over stages; it needs no
  * times of chunks. 0 if there is none. */
 double evaluation_mean_floor_s(const struct evaluation *w);
+/* A lower bound of the time that each further layer adds to a microbatch's passes on a stage. */
+double evaluation_layer_floor_s(const struct evaluation *w);
 
 /* sim/engine/plan_cost.c - the same durations and tails by instruction, for the event engine. */
 struct step_cost evaluation_cost(const struct evaluation *w, struct arena *arena);

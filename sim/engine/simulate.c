@@ -369,6 +369,12 @@ double evaluate_work_floor_s(struct evaluator *e, const struct plan *plan)
     return time_ratio_of(e->system, e->model) * evaluation_mean_floor_s(&w);
 }
 
+double evaluate_layer_floor_s(struct evaluator *e, const struct plan *plan)
+{
+    struct evaluation w = evaluation_begin(e, plan);
+    return time_ratio_of(e->system, e->model) * evaluation_layer_floor_s(&w);
+}
+
 double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct evaluation w = evaluation_begin(e, plan);

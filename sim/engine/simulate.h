@@ -60,6 +60,9 @@ double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_floor_s from the time of all layers, averaged over the stages. It is
  * much cheaper. 0: there is none. */
 double evaluate_work_floor_s(struct evaluator *evaluator, const struct plan *plan);
+/* A lower bound of the time that each layer, of any kind, adds to one microbatch's forward and
+ * backward on a stage. */
+double evaluate_layer_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A list of rank orders (plan.order). There is room for all orders of the axes that are not
  * folded into others (experts into data), at most MAX_AXES - 1, and for one given order. */
