@@ -140,11 +140,12 @@ static bool is_as_before(const struct filler *filler, int stage, const struct st
 }
 
 /* If the layers of a stage have, one by one, the same kinds as those one position earlier, time and
- * memory are the same. */
+ * memory are the same, so it also does not fit or is too slow. */
 static bool is_as_earlier(const struct filler *filler, struct stage_share share,
                           const struct stage_option *earlier)
 {
-    return share.first_layer > 0 && earlier->fits && earlier->layers == share.layers &&
+    bool was_tried = earlier->layers == share.layers && (earlier->fits || share.layers > 0);
+    return share.first_layer > 0 && was_tried &&
            model_blocks_repeat(filler->request->model, share.first_layer, share.first_layer - 1,
                                share.layers);
 }
@@ -216,6 +217,7 @@ static void fill_options(const struct filler *filler, int stage, int first)
                          ? next_middle(filler, stage, &before[i])
                      : is_as_earlier(filler, share, &earlier[i]) ? earlier[i]
                                                                  : find_option(filler, share);
+        options[i].layers = i;
         if (!options[i].fits)
             break;
         if (table->num_microbatches * stage_pass_s(&options[i]) < limit_s)

@@ -20,7 +20,8 @@
 #include "sim/engine/simulate.h"
 
 struct stage_option {
-    bool fits; /* false: the members below are not set */
+    bool fits; /* false: the members below are not set, except the layers of an option that was
+                  tried and does not fit */
     int layers;
     int recomputed; /* layers with block:N; the set of parts if the plan lists those of each stage
                      */
