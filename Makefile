@@ -230,11 +230,13 @@ $(BUILD)/nvcc/%.cu.o: %.cu $(BUILD)/nvcc/flags
 # only, as all are compiled from the same source. The rest of the plugin is linked without kernels, to
 # test that it links and loads. A campaign builds the plugin as a whole.
 PTX_OF        := 90a
+# Tests compile fewer kinds of attention's kernels, which take a third of nvcc's time.
+TILES         := $(if $(CAMPAIGN),,-DFEWER_TILES)
 PTX_FILES     := $(if $(filter 1,$(CUDA)),$(if $(filter $(PTX_OF:%a=%),$(KNOWN_ARCHS)),$(CUDA_CU:%.cu=$(BUILD)/nvcc/%.ptx)))
-$(BUILD)/nvcc/%.ptx: %.cu $(BUILD)/nvcc/flags
+$(BUILD)/nvcc/%.ptx: %.cu $(BUILD)/nvcc/ptx_flags
 	@mkdir -p $(@D)
 	$(call shown,NVCC $< to PTX)
-	$(Q)nvcc $(NVCC_FLAGS_ALL) -arch=compute_$(PTX_OF) -MMD -MP -MF $@.d -MT $@ -ptx -o $@ $<
+	$(Q)nvcc $(NVCC_FLAGS_ALL) $(TILES) -arch=compute_$(PTX_OF) -MMD -MP -MF $@.d -MT $@ -ptx -o $@ $<
 NO_KERNELS_SO := $(B)/no_kernels/simsearch-cuda.so
 $(NO_KERNELS_SO): $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.o) $(B)/pic/tests/cuda12/left_out.o
 	@mkdir -p $(@D)
@@ -283,7 +285,7 @@ ON_HOST_OPT   := $(if $(filter asan,$(VARIANT)),-O0,-O1) -g1
 ON_HOST_OBJ   := $(patsubst %,$(B)/on_host/%.o,$(ON_HOST_C) $(wildcard kernels/cuda/*.c) $(CUDA_CU))
 ON_HOST_SO    := $(B)/on_host/simsearch-cuda.so
 ON_HOST_SO_OBJ := $(ON_HOST_OBJ) $(patsubst %,$(B)/on_host/%.o,$(wildcard exec/cuda/*.c) $(CUDA_SHARED_SRC))
-ON_HOST_FLAGS  = -std=c++17 -D_POSIX_C_SOURCE=200809L -I. $(ON_HOST) -ffp-contract=off -pthread \
+ON_HOST_FLAGS  = -std=c++17 -D_POSIX_C_SOURCE=200809L -I. $(ON_HOST) $(TILES) -ffp-contract=off -pthread \
                  -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wno-unknown-pragmas \
                  $(if $(CI),-Werror) $(CFLAGS_$(VARIANT)) $(ON_HOST_OPT) $(CPPFLAGS) $(CXXFLAGS) \
                  $(if $(findstring clang,$(CXX)),-fno-sanitize=function) -fPIC -fvisibility=hidden
@@ -294,7 +296,7 @@ $(B)/on_host/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CC $< for the host)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ON_HOST) -DHAS_NCCL -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
-$(B)/on_host/%.cu.o: %.cu $(B)/flags
+$(B)/on_host/%.cu.o: %.cu $(B)/on_host/flags
 	@mkdir -p $(@D)
 	$(call shown,CXX $< for the host)
 	$(Q)$(CXX) -x c++ $(ON_HOST_FLAGS) -MMD -MP -c -o $@ $<
@@ -313,6 +315,10 @@ $(B)/flags: FORCE
 	$(call stamp,$(CC) $(ALL_CFLAGS))
 $(BUILD)/nvcc/flags: FORCE
 	$(call stamp,$(CUDA_C_FLAGS) $(NVCC_FLAGS))
+$(BUILD)/nvcc/ptx_flags: FORCE
+	$(call stamp,$(NVCC_FLAGS_ALL) $(TILES))
+$(B)/on_host/flags: FORCE
+	$(call stamp,$(CXX) $(ON_HOST_FLAGS))
 $(B)/sources: FORCE
 	$(call stamp,$(LIB_SRC) $(HELPER_SRC))
 FORCE:
