@@ -135,10 +135,10 @@ run 2 help serach
 says 'did you mean "search"'
 
 # A rack of 72 GPUs, which is not a power of two.
-run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --space even --json
+run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --space even --fix tp8 --json
 shows '^  "gpus": 64,$'
 shows '^  "asked_gpus": 72,$'
-run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72 --space even
+run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72 --space even --fix tp8
 shows '128 of 144 GPUs, a segment of 64 of the 72 in each rack'
 shows '^  no plan divides batch 512 over 144 GPUs; nearly the same$'
 
@@ -400,7 +400,8 @@ layers=$(grep -oE 'gpt3-1.3b-[0-9]+-layers' out | head -1 | cut -d - -f 3)
 grep -q "\"layers\": $layers," deep.json || fail "the plan file has other layers"
 run 0 simulate deep.json --json
 shows '"fits": true'
-robust=(--gpus 2 --model gpt3-1.3b --fix dp2 --robust 0.2)
+robust=(--gpus 2 --model gpt3-1.3b --fix dp2 --robust 0.2) region=("${robust[@]}")
+asks_large || region=(--gpus 2 --model tiny --fix dp2)
 run 0 "${robust[@]}"
 shows 'robust +200 draws'
 shows '#1 +best in +[0-9]+ % of draws, within 1 % of it in'
@@ -424,11 +425,11 @@ grep -q '"floor_bytes": ' none.json || fail "no lower bound of memory rules out 
 run 0 --gpus 2 --model tiny --fix dp2 --robust region
 shows '#1 is proved the best to 0.1 % in at least '
 shows 'gemm_half_k .* to .* best in .* of its quarters'
-run 0 "${robust[@]}" --robust region --json --jobs 1
+run 0 "${region[@]}" --robust region --json --jobs 1
 keys region probability deviations within best_share beaten_share undecided_share parts plans decides constants \
     best_by_quarter beaten_by_quarter standard_error
 grep -v elapsed_s out >one
-run 0 "${robust[@]}" --robust region --json --jobs 3
+run 0 "${region[@]}" --robust region --json --jobs 3
 grep -v elapsed_s out | cmp -s - one || fail "the region differs with three jobs"
 run 2 "${robust[@]}" --robust region --objective cost
 run 2 "${robust[@]}" --robust region --pareto
