@@ -503,6 +503,22 @@ struct course {
     bool is_close;
 };
 
+/* Each proposed trial is needed: without it, the right choice is less probable by more than the
+ * share that search/trial.c neglects. */
+static void check_needed(const struct scene *scene, const struct proposal *proposed, int count)
+{
+    static const double neglected = 0.004;
+    int runs[MOST_TRIALS];
+    for (int i = 0; i < count && count > 1; i++) {
+        int n = 0;
+        for (int k = 0; k < count; k++)
+            if (k != i)
+                runs[n++] = scene->numbers[proposed[k].trial];
+        ck_assert_double_lt(belief_outlook(&belief, runs, n).p_best,
+                            proposed[count - 1].outlook.p_best - neglected);
+    }
+}
+
 static struct course follow(const struct scene *scene, const double *truth_s, bool at_random,
                             struct random *rng)
 {
@@ -519,10 +535,11 @@ static struct course follow(const struct scene *scene, const double *truth_s, bo
         if (at_random) {
             left[at] = left[--num_left];
         } else {
-            if (trials_propose(&belief, scene->trials, scene->numbers, 2 * scene->rivals,
-                               proposed) == 0 ||
-                course.runs == MOST_ITEMS)
+            int count =
+                trials_propose(&belief, scene->trials, scene->numbers, 2 * scene->rivals, proposed);
+            if (count == 0 || course.runs == MOST_ITEMS)
                 break;
+            check_needed(scene, proposed, count);
             trial = proposed[0].trial;
         }
         int run = scene->numbers[trial];
