@@ -234,6 +234,25 @@ START_TEST(families_that_were_not_listed_in_time_prevent_a_proof)
 }
 END_TEST
 
+/* Once all families and divisions are listed, those that are left bound the answer more tightly
+ * than the GPUs' peak, which is all that is known at first. */
+START_TEST(a_search_stopped_later_has_a_tighter_bound)
+{
+    static const struct question of[] = { { ask_few }, { ask_dp } };
+    int readings;
+    ask_at_leisure(&of[_i], &readings);
+    double bound[2];
+    for (int i = 0; i < 2; i++) {
+        hands.readings = 0;
+        hands.steps = 1;
+        hands.at[0] = i == 0 ? 2 : readings - 1;
+        hands.by[0] = 2 * limit_s;
+        bound[i] = of[_i].ask().bound;
+    }
+    ck_assert_double_lt(bound[1], 0.9 * bound[0]);
+}
+END_TEST
+
 /* The last polls of a search come when all families are listed and their plans are examined. */
 START_TEST(a_search_stopped_at_a_late_poll_is_not_proved)
 {
@@ -283,6 +302,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_question_that_runs_out_of_time_says_so, 0, LENGTH(questions));
     tcase_add_test(tc, families_that_were_not_listed_in_time_prevent_a_proof);
     tcase_add_loop_test(tc, a_search_stopped_at_a_late_poll_is_not_proved, 0, NUM_SEARCHES);
+    tcase_add_loop_test(tc, a_search_stopped_later_has_a_tighter_bound, 0, 2);
     tcase_add_test(tc, the_search_nearby_ends_at_its_limit);
     Suite *s = suite_create("search/time_limit");
     suite_add_tcase(s, tc);

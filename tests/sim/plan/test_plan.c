@@ -258,6 +258,8 @@ static const struct {
     { "order=tp-cp-dp-pp-ep", "order=tp-cp-dp-pp-ep", "ep only right before dp" },
     { "order=tp-cp-dp-qq", "order=tp-cp-dp-qq", "unknown word \"qq\"" },
     { "zero3 shard=0", "shard=0", "expected a whole number from 1" },
+    { "zero3 shard=16777217", "shard=16777217", "expected a whole number from 1" },
+    { "zero3 shard=167772160", "shard=167772160", "expected a whole number from 1" },
     { "zero3 shard8", "shard8", "expected shard=N" },
     { "offload=weights", "offload=weights", "expected one of optimizer, activations" },
 };

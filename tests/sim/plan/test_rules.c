@@ -76,6 +76,8 @@ static const struct {
     { "tp8 pp1 dp16 mb1 zero3", gpt3, 128, 1536, NULL, "", "" },
     { "tp16 pp1 dp1 mb1", grouped, 16, 16, NULL, "", "" },
     { "tp8 pp4 dp1 mb1 stages=23,25,25,23 recompute=block:23,3,3,0", gpt3, 32, 64, NULL, "", "" },
+    { "tp8 pp4 dp1 mb1 stages=23,25,25,23 recompute=block:24,3,3,0", gpt3, 32, 64, "recompute",
+      "recompute", "24 layers of chunk 0 are recomputed, but it has only 23" },
     { "tp8 pp8 dp16 mb1 order=pp-dp-cp-tp", gpt3, 1024, 1536, NULL, "", "" },
     { "tp8 pp8 mb1", gpt3, 1024, 1536, "degrees", "dp", "dp is 0, but must be 1 or more" },
     { "tp8 pp8 dp16 mb1", gpt3, 1000, 1536, "gpus", "dp",
