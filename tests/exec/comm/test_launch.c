@@ -200,6 +200,20 @@ START_TEST(the_exit_code_is_that_of_the_first_rank_that_failed)
 }
 END_TEST
 
+/* Exit code 75 says that a rank lost another one. The first rank with it stays the one that is
+ * named, as the others may have lost that one. */
+START_TEST(of_ranks_that_lost_another_the_first_is_named)
+{
+    int status;
+    struct err err = { 0 };
+    ck_assert(!launch_shell("[ $SIMSEARCH_RANK = 1 ] && exit 75; "
+                            "trap 'exit 75' TERM; while :; do sleep 0.01; done",
+                            3, 5, &status, &err));
+    ck_assert_int_eq(status, 75);
+    ck_assert_str_eq(err.where, "rank 1");
+}
+END_TEST
+
 START_TEST(a_rank_that_ignores_the_request_to_end_is_killed)
 {
     int status;
@@ -434,6 +448,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_killed_rank_is_named_and_the_others_are_ended);
     tcase_add_test(tc, the_killed_rank_is_reported_before_the_others_are_asked_to_end);
     tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
+    tcase_add_test(tc, of_ranks_that_lost_another_the_first_is_named);
     tcase_add_test(tc, a_rank_that_ignores_the_request_to_end_is_killed);
     tcase_add_test(tc, a_stopped_rank_is_killed_and_named);
     tcase_add_test(tc, a_program_that_does_not_exist_is_a_failure);

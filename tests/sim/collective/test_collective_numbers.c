@@ -28,6 +28,21 @@ START_TEST(ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us)
 }
 END_TEST
 
+/* The latency rises by 1.4 where each of 8 channels carries 64 bytes for each of 16 ranks. */
+START_TEST(a_ring_over_nodes_has_its_plateau_from_64_bytes_per_channel_and_rank_on)
+{
+    const struct comm_group *group = &nccl_groups[H100_2_NODES];
+    const struct collective_algo *ring = collective_algo_find("ring");
+    double below_s, on_s, unused;
+    ring->cost(group, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE, 64 * 8 * 16 - 1, &below_s, &unused);
+    ring->cost(group, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE, 64 * 8 * 16, &on_s, &unused);
+    ck_assert_double_eq_tol(on_s / below_s, 1.4, 1e-12);
+    ring->cost(group, COLLECTIVE_ALL_REDUCE, PROTOCOL_LL, 64 * 8 * 16 - 1, &below_s, &unused);
+    ring->cost(group, COLLECTIVE_ALL_REDUCE, PROTOCOL_LL, 64 * 8 * 16, &on_s, &unused);
+    ck_assert_double_eq(on_s, below_s);
+}
+END_TEST
+
 /* The latency is 25 us, the bandwidth 8 channels x min(40 x 0.85 x 7/8 x 2 = 59.5, 60) GB/s x 8/14
  * = 272 GB/s. */
 START_TEST(nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us)
@@ -319,6 +334,8 @@ static Suite *suite(void)
 {
     TCase *numbers = tcase_create("numbers");
     tcase_add_test(numbers, ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us);
+    tcase_add_test(numbers,
+                   a_ring_over_nodes_has_its_plateau_from_64_bytes_per_channel_and_rank_on);
     tcase_add_test(numbers, nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us);
     tcase_add_test(numbers, groups_within_an_h200_node_reduce_as_fast_as_measured);
     tcase_add_test(numbers, ring_ll_all_reduce_of_64_kib_on_8_h100_takes_16_us);
