@@ -393,14 +393,13 @@ static void tally_source(const char *name, struct tally *out)
 }
 
 /* Tests the source whose prediction takes the least time; a campaign tests all sources with ten
- * rows or more. The limits are the errors that one ratio per source reaches, rounded up. With all
- * rows of a source known, its median error would be 4.1 % in the mean over the nine sources. */
+ * rows or more. The limits are the errors that one ratio per source reaches, rounded up. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "torchao_float8", "internevo",      "dgxc_gb200",
                                          "megatron2021",   "zerobubble2023", "llmfoundry",
                                          "bloom_prequel",  "vtrain_single",  "dgxc_h100" };
-    static const double most[] = { 0.060, 0.054, 0.050, 0.047 };
+    static const double most[] = { 0.056, 0.055, 0.052, 0.050 };
     /* rows of three GPUs, which one ratio cannot serve: medians of -7, -18 and -25 % */
     static const double most_torchao[] = { 0.115, 0.111, 0.099, 0.085 };
     struct tally sum = { 0 };
@@ -429,7 +428,7 @@ START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
         ck_assert_double_le(sum.median[k], is_campaign() ? most[k] : most_torchao[k]);
         ck_assert_double_ge(sum.covered[k], is_campaign() ? 0.85 : 0.75);
         ck_assert(sum.covered[k] <= 0.95 || k == 0 || !is_campaign());
-        ck_assert_double_le(worse, is_campaign() ? 0.2 : 0.05);
+        ck_assert_double_le(worse, is_campaign() ? 0.2 : 0.15);
     }
 }
 END_TEST
