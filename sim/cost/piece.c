@@ -922,8 +922,8 @@ struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
 }
 
 struct pieces pieces_join(const struct system *system, const struct model *model,
-                        const struct piece_question *question,
-                        const struct piece_cost costs[NUM_PIECES])
+                          const struct piece_question *question,
+                          const struct piece_cost costs[NUM_PIECES])
 {
     struct rank_share share = question->share;
     struct layer_options options = options_of(question, system);
@@ -1056,6 +1056,22 @@ static void add_both(struct kind_totals *totals, const struct timer *timer, stru
     add_ops(totals, timer, local.backward, times);
 }
 
+/* Adds the ops of `times` layers that the plan recomputes. */
+static void add_recomputed(struct kind_totals *totals, const struct timer *timer,
+                           const struct plan *plan, struct ops forward, double times,
+                           struct arena *arena)
+{
+    const struct stack *stack = &timer->system->stack;
+    bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
+    if (!is_selective && !stack->recomputes_unread)
+        forward = ops_read_again(&forward, arena);
+    if (is_selective)
+        forward =
+            ops_replay(&forward, plan_replays(plan), stack_runtime(stack)->runs_in_place, arena)
+                .ops;
+    add_ops(totals, timer, forward, times);
+}
+
 struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
                                     const struct plan *plan)
 {
@@ -1082,17 +1098,14 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
     if (model->mtp > 0)
         add_both(&totals, &timer, local_later(share, model, seq, &options, overlap, &arena),
                  times * model->mtp);
-    for (int kind = 0; kind < model_num_kinds(model); kind++) {
-        bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
-        int replayed = is_selective ? held.count[kind] : held.recomputed[kind];
-        struct ops forward = layers[kind].forward;
-        if (!is_selective && !system->stack.recomputes_unread)
-            forward = ops_read_again(&forward, &arena);
-        if (is_selective)
-            forward = ops_replay(&forward, plan_replays(plan),
-                                 stack_runtime(&system->stack)->runs_in_place, &arena)
-                          .ops;
-        add_ops(&totals, &timer, forward, times * replayed);
+    for (int stage = 0; stage < (plan_mixes_parts(plan) ? plan->pp : 1); stage++) {
+        struct plan own = plan_of_stage(plan, stage);
+        struct holding blocks = plan_mixes_parts(plan) ? stage_holding(plan, model, stage) : held;
+        for (int kind = 0; kind < model_num_kinds(model); kind++)
+            add_recomputed(&totals, &timer, &own, layers[kind].forward,
+                           times * (own.recompute == RECOMPUTE_SELECTIVE ? blocks.count[kind]
+                                                                         : blocks.recomputed[kind]),
+                           &arena);
     }
     arena_release(&arena);
     return totals;
