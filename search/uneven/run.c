@@ -38,13 +38,14 @@ static const char *name_space(const struct search *search, struct arena *arena)
     const struct search_request *request = search->request;
     const char *lacks = lattice_lacks(search);
     const char *mixes = lattice_mixes_parts(search)
-                            ? "other layers or parts recomputed on each stage"
+                            ? "other layers or modules recomputed on each stage"
                         : request->recompute_mixes ? "a different recompute for each stage"
                                                    : "";
     struct text name = { 0 }, parts = { 0 };
     if (!lacks && !plan_is_dealt(&search->space->base))
-        text_add(&parts, "1f1b also %s%s%s", request->uneven ? "uneven chunks" : "",
-                 request->uneven && request->recompute_mixes ? " and " : "", mixes);
+        text_add(&parts, "1f1b also %s%s%s%s", request->uneven ? "uneven chunks" : "",
+                 request->uneven && request->recompute_mixes ? " and " : "", mixes,
+                 request->uneven ? "" : ", if all have equally many layers");
     if (lacks)
         text_add(&parts, "no uneven stages with %s", lacks);
     else
