@@ -71,7 +71,7 @@ struct look {
     size_t site;
     int at[MAX_RANK_ORDERS][MAX_AXES];
     struct rank_orders orders; /* refers to `at` */
-    double family_floor_s; /* lower bound of all plans' times; rough until is_exact */
+    double family_floor_s;     /* lower bound of all plans' times; rough until is_exact */
     bool is_exact;
     struct block_floors floors;
     int recompute; /* recompute for which floor_s was computed */

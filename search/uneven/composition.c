@@ -69,7 +69,7 @@ static double own_span_s(const struct stage_table *table, int stage,
     double first_s = larger(in_flight * forward_s, forward_s + behind_s);
     if (rounds == 0)
         return larger(first_s + in_flight * backward_s,
-                    in_flight * forward_s + behind_s + backward_s);
+                      in_flight * forward_s + behind_s + backward_s);
     int trips = rounds / in_flight;
     int rest = rounds % in_flight;
     double trip_s = round_s + behind_s;
@@ -141,7 +141,7 @@ static struct suffix any_order_stage(const struct stage_table *table, int stage,
     double way_s = option->forward_s + option->backward_s + lags_s;
     double span_s = larger(microbatches * (pass_s - option->weights_s), way_s + behind->key[SPAN]);
     double end_s = larger(microbatches * pass_s + option->data_comm_s,
-                        option->forward_s + lags_s / 2 + behind->key[END]);
+                          option->forward_s + lags_s / 2 + behind->key[END]);
     end_s = larger(end_s, span_s + table->after_s[stage]);
     if (stage == 0)
         end_s = larger(end_s, span_s + option->first_weights_s + option->data_comm_s);

@@ -99,8 +99,8 @@ static struct ahead ahead_of(const struct expander *e, int stages)
     const struct stage_table *table = e->request->table;
     struct ahead ahead = { 0, 0 };
     for (int stage = 0, first = 0; stage < stages; first += e->layers[stage++])
-        ahead = ahead_with(table, &ahead, stage,
-                           &stage_options(table, stage, first)[e->layers[stage]]);
+        ahead =
+            ahead_with(table, &ahead, stage, &stage_options(table, stage, first)[e->layers[stage]]);
     return ahead;
 }
 

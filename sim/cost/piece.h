@@ -110,8 +110,8 @@ struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
                                         const struct piece_question *narrow);
 /* The pieces with these costs, of those that are there. */
 struct pieces pieces_join(const struct system *system, const struct model *model,
-                        const struct piece_question *question,
-                        const struct piece_cost costs[NUM_PIECES]);
+                          const struct piece_question *question,
+                          const struct piece_cost costs[NUM_PIECES]);
 /* piece_answer for all pieces. */
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* A schedule with its numbers of stages, chunks and microbatches, and the sorted order of its
- * passes (order.h). Shapes are kept in a linked list, the last used first, as successive plans often
- * share one. */
+ * passes (order.h). Shapes are kept in a linked list, the last used first, as successive plans
+ * often share one. */
 struct pipeline_shape {
     const struct generator *generator;
     struct order *order;
