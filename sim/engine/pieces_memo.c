@@ -7,6 +7,7 @@
 
 /* The pieces of one placement of the ranks. */
 struct placed_pieces {
+    unsigned hash; /* of question and places; most others in the bucket differ in it */
     struct piece_question question;
     struct piece_places places;
     const struct pieces *pieces;
@@ -154,14 +155,16 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
     if (last && lies_there(last, &question, &places))
         return last->pieces;
     unsigned anywhere = hash(0, &question, sizeof question);
-    struct placed_pieces **here = &memo->placed[bucket_of(hash(anywhere, &places, sizeof places))];
+    unsigned placed = hash(anywhere, &places, sizeof places);
+    struct placed_pieces **here = &memo->placed[bucket_of(placed)];
     for (struct placed_pieces *known = *here; known; known = known->older)
-        if (lies_there(known, &question, &places)) {
+        if (known->hash == placed && lies_there(known, &question, &places)) {
             memo->last = known;
             return known->pieces;
         }
     struct piece_wires wires = piece_wires_of(system, plan);
     struct placed_pieces *found = ARENA_NEW(&memo->places, struct placed_pieces);
+    found->hash = placed;
     found->question = question;
     found->places = places;
     struct piece_question siblings = question;
