@@ -149,7 +149,8 @@ START_TEST(a_session_reports_the_losses_norms_and_rates_of_its_steps)
         for (int i = 0; i < STEPS; i++) {
             ck_assert_double_eq(result->losses[i], steps.loss[i]);
             ck_assert_double_eq(result->gradient_norms[i], steps.gradient_norm[i]);
-            ck_assert_double_eq_tol(result->rates[i], rate_at(&asked.rates, asked.rate, i + 1),
+            ck_assert_double_eq_tol(result->rates[i],
+                                    rate_at(&asked.rates, (double)asked.rate, i + 1),
                                     1e-7); /* rates are floats */
             ck_assert(result->loss_scales[i] == 1 && !result->is_skipped[i]);
         }
