@@ -319,8 +319,8 @@ static int take_outputs(const struct options *options, struct err *err)
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
-/* Checks that the run has the same layout, profile and prediction, so that model and system are the
- * same. */
+/* Checks that the run has the plan's layout and prediction. Equal predictions show that model,
+ * cluster and profile are the same. */
 static bool check_run(const struct json_file *run, const struct setup *setup,
                       const struct prediction *prediction, struct err *err)
 {

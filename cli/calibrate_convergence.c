@@ -240,8 +240,8 @@ static void show(const struct convergence_file *file, const struct descent_fit *
     printf("as given\n");
 }
 
-/* Checks that the fitted noise is above 0, as a transient ends when the noise equals the remaining
- * gap. */
+/* Checks that the fitted noise is above 0. A transient ends when the noise equals what is left of
+ * the loss above its least value; without noise it has no end. */
 static bool check_noise(const struct descent_fit *fit, struct err *err)
 {
     return fit->is_fitted[DESCENT_NOISE] ||

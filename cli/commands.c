@@ -20,7 +20,8 @@ const struct command commands[] = {
       "  simsearch simulate plan.json --json\n"
       "  simsearch simulate plan.json --gantt --trace step.json\n"
       "  simsearch simulate plan.json --schedule-text\n",
-      "A plan file (search -o) holds the plan, model, cluster, profile and stack; options replace parts.\n"
+      "A plan file (search -o) holds the plan, model, cluster, profile and stack; options replace "
+      "its parts.\n"
       "A plan that exceeds memory is predicted too.\n",
       cmd_simulate },
     { "explain", COMMAND_EXPLAIN, "compare a prediction with textbook formulas, or one plan with "
@@ -75,9 +76,9 @@ const struct command commands[] = {
     { "partition", COMMAND_PARTITION, "find the best sharding of a chain of operators in a file",
       "  simsearch partition chain.json\n"
       "  simsearch partition chain.json --json\n",
-      "The file holds the ranks, the tokens and width of X, and operators: products with their "
-      "widths,\n"
-      "pointwise ones and norms; docs/search.md has its keys. Costs are in units of\n"
+      "The file holds the ranks, the tokens and width of the input X, and operators: products "
+      "with their widths,\n"
+      "pointwise operators and norms; docs/search.md has its keys. Costs are in units of\n"
       "S (n - 1)/n, with S the bytes of X and n the ranks, and include forward and backward.\n",
       cmd_partition },
     { "export", COMMAND_EXPORT, "write a plan as the arguments and launch script of a framework",
@@ -107,10 +108,10 @@ const struct command commands[] = {
       "  simsearch learn plan.json train.log -o mine.json\n",
       "Runs are rows with the columns that `validate` reads, or logs of Megatron-LM, "
       "Megatron-Bridge,\n"
-      "torchtitan, DeepSpeed or transformers' Trainer. A plan file or options give the plan of the "
-      "logs.\n"
-      "Each stack gets one ratio of measured to predicted time; the fewer runs, the closer to 1. "
-      "--learned\n"
+      "torchtitan, DeepSpeed or transformers' Trainer. A plan file or options give the plan of "
+      "the logs.\n"
+      "Each stack gets one ratio of measured to predicted time; the fewer runs, the closer it "
+      "stays to 1. --learned\n"
       "applies it to any prediction.\n",
       cmd_learn },
     { "tune", COMMAND_TUNE, "find the few changes to a framework's job that save the most time",

@@ -28,8 +28,8 @@ static double repeats_of(struct training training)
     return training.unique > 0 ? training.tokens / training.unique : 1;
 }
 
-/* The model and tokens of a published law for the design's FLOPs, with the loss by the design's
- * law. */
+/* The model and tokens that another published law gives for the design's FLOPs. Its loss is
+ * predicted by the design's own law. */
 static struct training by_law(const struct design_view *view, const struct size_law *law)
 {
     struct scaling_budget budget = { view->design->flops, view->served,
@@ -51,7 +51,8 @@ static void show_training(const struct design_view *view)
         count_of(best->training.tokens).text, best->loss, interval.low, interval.high,
         terminal_plain(&terminal));
     if (repeats_of(best->training) > 1)
-        printf("  data        %.2f times the %s different tokens, worth %s unrepeated\n",
+        printf("  data        %.2f times the %s different tokens, worth %s tokens without "
+               "repeats\n",
                repeats_of(best->training), count_of(best->training.unique).text,
                count_of(scaling_effective_tokens(best->training)).text);
 }

@@ -143,7 +143,8 @@ static void show_cheapest(const struct answer *answer)
     if (answer->num_cheapest < 2)
         return;
     printf("\n  %9s %12s  %s\n", "units", "kept, MiB",
-           answer->num_cheapest < answer->num_partitions ? "the cheapest; all were evaluated"
+           answer->num_cheapest < answer->num_partitions ? "the cheapest partitions; all were "
+                                                           "evaluated"
                                                          : "all partitions, evaluated one by one");
     for (int i = 0; i < answer->num_cheapest; i++) {
         const struct partition *at = &answer->cheapest[i];
@@ -167,9 +168,10 @@ static void show_answer(const struct answer *answer)
                text_get(&words));
         text_release(&words);
     }
-    printf("\n  the least of %.0f partitions, by dynamic and by integer programming: %.6g units of "
-           "S (n - 1)/n,\n  %.4g MiB sent by each of %d ranks, forwards and backwards; %.4g MiB "
-           "kept\n",
+    printf("\n"
+           "  the cheapest of %.0f partitions, by dynamic and by integer programming: %.6g units "
+           "of S (n - 1)/n,\n"
+           "  %.4g MiB sent by each of %d ranks, forwards and backwards; %.4g MiB kept\n",
            answer->num_partitions, answer->best.total.units,
            sent_bytes(answer, answer->best.total.units) / (1 << 20), answer->file.ranks,
            answer->best.total.bytes / (1 << 20));

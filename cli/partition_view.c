@@ -169,7 +169,7 @@ static void show_alternatives(const struct terminal *terminal, const struct view
     printf("\n  %s%-20s%9s%9s%8s%9s%s\n", terminal_bold(terminal), "partition", "ms", "comm ms",
            "units", "GiB", terminal_plain(terminal));
     if (!known_partition_find(&view->problem, &view->best))
-        show_row("(as above)", &view->best, "the best: has no name");
+        show_row("(as above)", &view->best, "the best: none of the named partitions");
     for (int i = 0; i < num_known_partitions; i++)
         show_alternative(view, &known_partitions[i]);
     printf("\n  units of S(n-1)/n, S the hidden states of a microbatch: an all-gather or a "

@@ -33,8 +33,8 @@ static bool is_unread(const struct found *found, const char *key)
     return strcmp(key, "expert_wait") == 0 && found->setup->model.experts == 0;
 }
 
-/* Adds a constant, unless the system has another value than its file, for which the error is not
- * known. */
+/* Adds a constant. Omits it if the system has another value than the constant's file, as the error
+ * of such a value is not known. */
 static void add_constant(struct found *found, const char *file, const json_t *root, const char *key,
                          double log_sd)
 {

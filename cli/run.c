@@ -350,7 +350,9 @@ static int run_rank(const struct options *options, struct setup *setup, const st
         fprintf(stderr, "simsearch: %s: %s; continued from step %ld\n", session.damage.where,
                 session.damage.msg, session.first_step - 1);
     if (session.copies > 1)
-        fprintf(stderr, "simsearch: continued from the mean of %d copies that differed\n",
+        fprintf(stderr,
+                "simsearch: continued from the mean of %d copies of the weights, which "
+                "differed\n",
                 session.copies);
     evaluator_free(evaluator);
     return code;

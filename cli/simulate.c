@@ -64,7 +64,7 @@ static bool run_draws(const struct options *options, struct setup *setup,
         return true;
     if (instructions > most_in_draws)
         return err_set(err, ERR_USAGE, "--draws",
-                       "expected at most %.0f instructions in all; they have about %.0f",
+                       "expected at most %.0f instructions in all draws; these have about %.0f",
                        most_in_draws, instructions);
     return event_step_draw(evaluator, &setup->model, &setup->plan, draws, drawn, err);
 }

@@ -79,7 +79,7 @@ static void find_broken(struct tune_answer *answer)
     answer->broken = imported_broken_json(&t->job);
     if (t->unsound.code != ERR_NONE && json_array_size(answer->broken) == 0) {
         struct broken broken = { t->rule_id, t->sentence, t->unsound.where, t->unsound.msg,
-                                 "use one of the listed changes, which keep it" };
+                                 "use one of the listed changes, which keep this rule" };
         json_array_append_new(answer->broken, broken_json(&broken));
     }
     tune_add_advice(t, answer->broken);

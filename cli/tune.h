@@ -69,7 +69,8 @@ struct change {
 struct changes {
     struct change at[MOST_CHANGES];
     int count;
-    bool is_searched; /* the best plan was searched, and is among these or no faster */
+    bool is_searched; /* a search found the best plan: it is among these, or no faster than they
+                       * are */
 };
 
 /* The fastest plans that differ from the present one in one, two and three settings, and the best

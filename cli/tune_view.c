@@ -28,8 +28,8 @@ static json_t *explained_json(const struct tuning *t)
     return list;
 }
 
-/* The prediction in the terms of a trace: kernels that compute; all else, which a trace shows as
- * collectives (a rank that waits for another one runs its receive) or as nothing at all. */
+/* The prediction in the terms of a trace: the time of kernels that compute. A trace shows all other
+ * time as collectives (a rank that waits for another runs its receive) or as idle. */
 static double predicted_compute_s(const struct tuning *t)
 {
     const struct time_parts *time = &t->present.prediction.time;
@@ -205,8 +205,9 @@ static void print_trace(const struct tuning *t)
     printf("trace     %d steps: computing %.3g s", trace->steps, trace->compute_s);
     if (t->unsound.code == ERR_NONE)
         printf(" (predicted %.3g)", predicted_compute_s(t));
-    printf(", collectives alone %.3g s, nothing %.3g s\n          ", trace->exposed_s,
-           trace->idle_s);
+    printf(", only collectives %.3g s, idle %.3g s\n"
+           "          ",
+           trace->exposed_s, trace->idle_s);
     for (int i = 0; i < trace->num_collectives; i++)
         printf("%s%s %.3g s in %.3g", i > 0 ? ", " : "", trace->collectives[i].name,
                trace->collectives[i].seconds, trace->collectives[i].count);

@@ -79,14 +79,15 @@ const struct option_row option_rows[] = {
       { "documents", TEXT(documents),
         .doc = "Lengths of the documents packed into a sequence, which do not attend to each "
                "other: a file with a length on each line, or their mean and relative standard "
-               "deviation (mean=8k,cv=1); one document per sequence when not given. `run` refuses "
-               "it, as it has no such attention mask." } },
+               "deviation (mean=8k,cv=1); one document per sequence when not given. `run` rejects "
+               "it, as its kernels have no such attention mask." } },
     { "--routing", NULL, "balanced|random|cv=C|factor=F|in-turn", PREDICTS,
       { "routing", TEXT(routing),
-        .doc = "Spread of tokens over experts: equal; random; with a popularity of experts whose "
-               "standard deviation is C times its mean; with F times the mean load on the most "
-               "loaded rank; or equal without a router, as benchmarks with a fake gate do: tokens "
-               "get neighbouring experts in turn. balanced when not given." } },
+        .doc = "Spread of tokens over experts. balanced, when not given: equal loads. random: "
+               "experts are chosen at random. cv=C: the standard deviation of the experts' "
+               "popularity is C times its mean. factor=F: the most loaded rank has F times the "
+               "mean load. in-turn: tokens get neighbouring experts in turn without a router, as "
+               "in benchmarks with a fake gate." } },
     { "--dispatcher", NULL, "D", PREDICTS,
       { "dispatcher", .kind = FIELD_NAME, .names = dispatcher_names, F(dispatcher),
         .doc = "Library that sends tokens to the ranks of their experts: alltoall, allgather, "
@@ -98,9 +99,10 @@ const struct option_row option_rows[] = {
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,
-        .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok), for days and "
-               "dollars.[design]Number of different tokens that exist (1T); training on more "
-               "repeats tokens, and repeats count less. Unlimited when not given." } },
+        .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok); with them the "
+               "answer states days and dollars.[design]Number of different tokens that exist "
+               "(1T); training on more repeats tokens, and repeats count less. Unlimited when not "
+               "given." } },
     { "--days", NULL, "D", DESIGN,
       { "days", .kind = FIELD_NUMBER, F(design.days), .min = 1e-3, .max = 1e5,
         .doc = "Days for which all GPUs train." } },
@@ -109,8 +111,8 @@ const struct option_row option_rows[] = {
         .doc = "Dollars for all GPU hours; with --days, the limit that is reached first counts." } },
     { "--flops", NULL, "C", DESIGN,
       { "flops", TEXT(design.flops),
-        .doc = "FLOPs to spend in place of days (5.76e23), or the name of a model, for the 6 "
-               "N D FLOPs of its parameters and tokens." } },
+        .doc = "FLOPs to spend (5.76e23), instead of --days; the name of a model means 6 FLOPs "
+               "per parameter and token of its training." } },
     { "--inference", NULL, "T", DESIGN,
       { "inference", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(design.served_tokens),
         .min = 1, .max = 1e18,
@@ -147,17 +149,17 @@ const struct option_row option_rows[] = {
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(search.compare),
-        .doc = "[search]Shows the rank of another layout and its time above the best."
-               "[explain]Shows the difference from another layout, part by part." } },
+        .doc = "[search]Shows the rank of another layout, and how much slower than the best it "
+               "is.[explain]Shows the difference from another layout, part by part." } },
     { "--partition", NULL, NULL, EXPLAIN,
       { "partition", SWITCH(partition),
         .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, "
                "and the saving over Megatron's split and others." } },
     { "--from-run", NULL, "WORDS", EXPLAIN,
       { "from-run", TEXT(from_run),
-        .doc = "A published run instead of a plan: \"params=175B tokens=300B gpus=1024 "
-               "gpu=a100 days=34\" gives the utilization U by 8 T P and by 6 T P FLOPs; u=0.45 in "
-               "place of days= gives the days." } },
+        .doc = "A published run instead of a plan: \"params=175B tokens=300B gpus=1024 gpu=a100 "
+               "days=34\" gives the utilization U, at 8 FLOPs per token and parameter (with full "
+               "recompute) and at 6 (without); u=0.45 instead of days= gives the days." } },
     { "--fix", NULL, "WORDS", SEARCH | DESIGN,
       { "fix", TEXT(search.fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH | DESIGN,
@@ -176,19 +178,20 @@ const struct option_row option_rows[] = {
                "the stage take about the same time." } },
     { "--recompute-modules", NULL, "PARTS", SEARCH | DESIGN,
       { "recompute-modules", .kind = FIELD_NAME, .names = parts_space_names, F(search.recompute_modules),
-        .doc = "The parts of a block that selective recompute repeats. core: attention's core. all: "
-               "those with which a plan is fastest, of all sets that fit (recompute=selective:...). "
-               "When not given: all with the stacks megatron-core, megatron-bridge and nemo; core "
-               "with other stacks, and with --pareto and --objective memory." } },
+        .doc = "The modules of a block that selective recompute repeats. core: core attention. "
+               "all: for each plan the set of modules that makes it fastest, among the sets that "
+               "fit (recompute=selective:...). When not given: all with the stacks megatron-core, "
+               "megatron-bridge and nemo; core with other stacks, and with --pareto and "
+               "--objective memory." } },
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(search.recompute_mixes),
         .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block), or "
-               "other parts of its layers (recompute=selective:mlp,none)." } },
+               "different modules (recompute=selective:mlp,none)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
-        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a "
-               "lower bound on their step times or, for each plan of the family, a lower bound, "
-               "its memory or its time. If no plan is feasible, the proof shows this." } },
+        .doc = "Writes a proof that no plan of the space is faster. A family of plans gets one "
+               "lower bound on its step times, or each of its plans gets a lower bound, its "
+               "memory or its time. If no plan is feasible, the proof shows this." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
         .doc = "With the method milp: maximum number of stage types; stages of one type have the "
@@ -200,10 +203,10 @@ const struct option_row option_rows[] = {
     { "--host-memory", NULL, "M", SEARCH,
       { "host-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(search.host_memory_bytes),
         .min = 1, .max = 1e18,
-        .doc = "With the method milp: memory of a node's host for offloaded data (\"1 TiB\")." } },
+        .doc = "With the method milp: a node's host memory for offloaded data (\"1 TiB\")." } },
     { "--placement", NULL, NULL, SEARCH | DESIGN,
       { "placement", SWITCH(search.placement),
-        .doc = "Also searches all other rank orders than Megatron's." } },
+        .doc = "Also searches all rank orders other than Megatron's." } },
     { "--method", NULL, "METHOD", SEARCH,
       { "method", TEXT(search.method), .doc = "How to search (`list methods`); bnb when not given." } },
     { "--budget", NULL, "N", SEARCH,
@@ -282,8 +285,8 @@ const struct option_row option_rows[] = {
       { "source", TEXT(fit.source), .doc = "Scores only the rows of this source_key." } },
     { "--why", NULL, NULL, VALIDATE,
       { "why", SWITCH(fit.why),
-        .doc = "Shows possible causes of errors: parts of the step, and constants that would "
-               "explain the errors." } },
+        .doc = "Shows possible causes of errors: parts of the step, and constants whose change "
+               "would explain the errors." } },
     { "--report", NULL, "PREFIX", VALIDATE,
       { "report", TEXT(fit.report), .doc = "Writes a report on accuracy to PREFIX.md and PREFIX.svg." } },
     { "--run", NULL, NULL, SEARCH,
@@ -295,25 +298,23 @@ const struct option_row option_rows[] = {
         .doc = "Training steps; 10 when not given. The first two are not timed." } },
     { "--ranks", NULL, "N", RUN | CALIBRATE,
       { "ranks", .kind = FIELD_INT, F(training.ranks), .min = 1, .max = MOST_GPUS,
-        .doc = "[run]Processes to start: one per rank of the plan, or fewer with --slice."
-               "[calibrate]Processes that measure, one per core when not given; with --osu "
-               "the number that the benchmark had." } },
+        .doc = "[run]Processes to start: one per rank of the plan, or fewer with "
+               "--slice.[calibrate]Processes that measure, one per core when not given; with "
+               "--osu, the number of ranks of the benchmark." } },
     { "--quick", NULL, NULL, CALIBRATE,
       { "quick", SWITCH(calibration.quick),
-        .doc = "Measures fewer shapes, sizes and repeats: takes about one minute, or two on GPUs, "
-               "instead of four and eight. If other programs run, shapes are left out, and the "
-               "file says "
-               "so." } },
+        .doc = "Measures fewer shapes, sizes and repeats: takes about one minute instead of four, "
+               "on GPUs two instead of eight. If other programs run, shapes are left out, and the "
+               "file says so." } },
     { "--for", NULL, "NAME", SEARCH | CALIBRATE,
       { "for", TEXT(calibration.for_model),
         .doc = "[search]Searches only plans that this framework can run (`list targets`), on its "
-               "stack."
-               "[calibrate]Measures the shapes of this model too." } },
+               "stack.[calibrate]Also measures the shapes of this model's ops." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,
       { "refine", TEXT(calibration.refine),
         .doc = "Scales the profile of the following plan file, for each kind of op, to the times "
-               "measured by `run --json`. A run that got less than 80 % of its cores is "
-               "refused." } },
+               "measured by `run --json`. A run that got less than 80 % of its cores' time is "
+               "rejected." } },
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
       { "convergence", TEXT(accuracy.convergence),
         .doc = "[search simulate]Uses the convergence constants of this file instead of the "
@@ -324,8 +325,8 @@ const struct option_row option_rows[] = {
         .doc = "For --convergence: the lowest possible loss; fitted when not given." } },
     { "--heterogeneity", NULL, "H", CALIBRATE,
       { "heterogeneity", .kind = FIELD_NUMBER, F(accuracy.heterogeneity), .min = 0, .max = 0.999,
-        .doc = "For --convergence: the share of the variance between ranks' gradients that their "
-               "data cause; 0, as for shuffled data, when not given." } },
+        .doc = "For --convergence: the share of the variance between ranks' gradients that comes "
+               "from different data on each rank; 0, as for shuffled data, when not given." } },
     { "--nccl-tests", NULL, NULL, CALIBRATE,
       { "nccl-tests", SWITCH(calibration.nccl_tests),
         .doc = "Reads collectives from files that nccl-tests printed." } },
@@ -356,8 +357,8 @@ const struct option_row option_rows[] = {
         .doc = "The learning rate at the end of --lr-decay; 0 when not given." } },
     { "--clip", "--clip-grad", "X", RUN | SEARCH,
       { "clip", .kind = FIELD_NUMBER, F(training.clip), .min = 0, .max = 1e9,
-        .doc = "Scales gradients down to this norm, taken over the whole model; 1 when not given, "
-               "0: never." } },
+        .doc = "Scales gradients down to this norm, taken over the whole model. 1 when not given; "
+               "with 0 gradients are never scaled." } },
     { "--spike", NULL, "X", RUN | SEARCH,
       { "spike", .kind = FIELD_NUMBER, F(training.spike), .min = 0, .max = 1e6,
         .doc = "Stops with exit code 7 if a loss is more than X standard deviations above the mean "
@@ -384,8 +385,8 @@ const struct option_row option_rows[] = {
                                                   "default, or cuda." } },
     { "--comm", NULL, "NAME", RUN | SEARCH,
       { "comm", TEXT(training.comm),
-        .doc = "Communication between ranks: tcp, or mpi, which mpirun implies; on cuda nccl, "
-               "or staged through the host." } },
+        .doc = "Communication between ranks: tcp, or mpi, which mpirun implies; on cuda: nccl, or "
+               "staged through the host's memory." } },
     { "--graphs", NULL, "WHEN", RUN | SEARCH,
       { "graphs", .kind = FIELD_NAME, .names = graphs_names, F(training.graphs),
         .doc = "Captures a chunk's passes once and then launches them as graphs. auto: only on "
@@ -408,7 +409,7 @@ const struct option_row option_rows[] = {
         .doc = "Fits without the rows of this source and scores them; all: leaves out each source "
                "in turn." } },
     { "--table", NULL, "FILE", FIT,
-      { "table", TEXT(fit.table), .doc = "Table of jobs in place of calibration/fit/fit.json." } },
+      { "table", TEXT(fit.table), .doc = "Table of jobs, instead of calibration/fit.json." } },
     { "--gantt", NULL, NULL, SIMULATE,
       { "gantt", SWITCH(gantt),
         .doc = "Draws the passes of each stage over the time of a step, and shows the event "

@@ -8,8 +8,8 @@
 /* Adds the options of model and system: "--gpus 8 --model tiny ...". */
 void add_case_options(const struct options *options, const struct setup *setup, struct text *out);
 
-/* Adds the options of model and system that the command `export` also takes. False: `export` cannot
- * state such training. */
+/* Adds the options of model and system that the command `export` also has. False: `export` has no
+ * options for this kind of training. */
 bool add_export_options(const struct options *options, const struct setup *setup, struct text *out);
 
 /* Adds the options of search: " --fix 'tp8' --objective cost"; nothing when there are none. */

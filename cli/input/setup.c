@@ -157,8 +157,8 @@ static void widen_rate(struct setup *setup)
         dtype_names[dtype], setup->system.gpu.name);
 }
 
-/* If the profile only lacks the rate of the plan's products, adds the plan's memory to the error,
- * as memory does not depend on the rate. */
+/* If the profile only lacks the rate of the plan's products, adds the plan's memory to the error
+ * message: memory does not depend on the rate. */
 static void add_memory(const struct setup *setup, struct err *err)
 {
     enum { GIB = 1 << 30 };
@@ -253,7 +253,7 @@ static bool load_plan(const struct options *options, const struct json_file *fil
     if (default_precision(setup) && options->precision < 0 && !(text && has_word(text, "dtype")))
         setup_assume(setup, "precision %s, as %s has no bf16", default_precision(setup),
                      setup->system.gpu.name);
-    if (!text) { /* base plan of a search, as a layout cannot be empty */
+    if (!text) { /* "mb1" is the base plan of a search, as the text of a layout cannot be empty */
         bool ok = setup_parse(setup, options, "", "mb1", &setup->plan, err);
         widen_rate(setup);
         return ok;

@@ -21,7 +21,7 @@ bool setup_count_nodes(const struct options *options, const struct json_file *fi
                        struct err *err);
 
 /* cli/input/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`:
- * take them from the plan file. */
+ * the plan file provides them. */
 bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,
                    struct err *err);
 

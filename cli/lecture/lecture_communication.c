@@ -37,7 +37,7 @@ static void add_tensor(struct lecture *lecture, const struct lecture_case *of)
     fill_part(&row->filled, &textbook->tensor_link, textbook->tensor,
               textbook_boundary_bytes(textbook));
     lecture_gap(row,
-                "The detailed value is the exposed part of collectives, at the profile's rates.");
+                "The detailed value is the exposed time of collectives, at the profile's rates.");
 }
 
 /* --- data ranks ----------------------------------------------------------------------------- */
@@ -179,8 +179,8 @@ static void add_data_gap(struct lecture_row *row, const struct lecture_case *of,
         lecture_gap(
             row, "The stack gathers each weight %.0f times a step. ",
             weight_gathers(&of->setup->system.stack, plan, of->prediction->num_microbatches));
-    lecture_gap(row, "The detailed value is the part that backward and update do not overlap, at "
-                     "the profile's rates.");
+    lecture_gap(row, "The detailed value is the communication that is not hidden behind backward "
+                     "and update, at the profile's rates.");
 }
 
 static void add_data(struct lecture *lecture, const struct lecture_case *of)

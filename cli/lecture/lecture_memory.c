@@ -39,13 +39,13 @@ static void add_four_values(struct lecture *lecture, const struct lecture_case *
                                                       recipe_bytes(recipe) },
                     "4 P x 4 B");
     text_add(&row->filled, "4 x %s x 4 B", in_digits(parameters).text);
-    lecture_gap(row, "The plan does not keep four values of 4 bytes: ");
+    lecture_gap(row, "The plan does not keep four values of 4 bytes per parameter: ");
     add_state_words(row, recipe);
     lecture_gap(row, ".");
 }
 
-/* Explains why the ranks keep other activations than the lecture's 14 + 2 a s/h values (a heads,
- * sequence s, width h). */
+/* Explains why the ranks keep other activations than the lecture's 14 + 2 a s/h values per element
+ * of the hidden states (a heads, sequence s, width h). */
 static void add_activation_words(struct lecture_row *row, const struct lecture_case *of)
 {
     const struct plan *plan = &of->setup->plan;
@@ -63,8 +63,8 @@ static void add_activation_words(struct lecture_row *row, const struct lecture_c
     else
         lecture_gap(row, "The ops also keep the values of norms and dropout masks, if any");
     if (plan->pp > 1)
-        lecture_gap(row, "; stage 0 holds its layers' of %.3g microbatch%s", started,
-                    started == 1 ? "" : "es");
+        lecture_gap(row, "; stage 0 holds the activations of its layers for %.3g microbatch%s",
+                    started, started == 1 ? "" : "es");
     if (model_is_gated(model))
         lecture_gap(row, "; the feed-forward keeps gate and projection");
     lecture_gap(row, ".");

@@ -62,8 +62,7 @@ static void add_bubbles(struct lecture *lecture, const struct lecture_case *of)
                                             .detailed = time->bubble_s / of->prediction->step_s },
                       words[pipeline.schedule].of_total);
     text_add(&row->filled, "%s / (%.0f + %s)", idle.text, work, idle.text);
-    lecture_gap(row,
-                "The step also has %s that are neither compute of the busiest stage nor bubble.",
+    lecture_gap(row, "%s of the step are neither compute of the busiest stage nor bubble.",
                 in_seconds(of->prediction->step_s - busy_s - time->bubble_s).text);
 }
 

@@ -54,7 +54,7 @@ static void add_energy(struct lecture *lecture, const struct lecture_case *of, d
                                                                 .detailed = detailed_wh },
                                           "N t W");
     text_add(&row->filled, "%d x %.5g x %.4g", gpus, textbook_s / 3600, power_w);
-    lecture_gap(row, "Both assume the GPU's rated %.0f W for the days above.", power_w);
+    lecture_gap(row, "Both values assume the GPU's rated %.0f W during the days above.", power_w);
     row = lecture_add(
         lecture,
         (struct lecture_row){ .topic = topic,
@@ -64,7 +64,7 @@ static void add_energy(struct lecture *lecture, const struct lecture_case *of, d
                               .detailed = textbook_gco2(detailed_wh, us_grams_per_kwh) },
         "kWh x g CO2/kWh");
     text_add(&row->filled, "%.5g x %.0f", textbook_wh / 1000, us_grams_per_kwh);
-    lecture_gap(row, "Both assume %.0f g/kWh, the US mean that LLaMA's authors used.",
+    lecture_gap(row, "Both values assume %.0f g/kWh, the US mean that LLaMA's authors used.",
                 us_grams_per_kwh);
 }
 
@@ -121,7 +121,7 @@ static void add_intervals(struct lecture *lecture, const struct textbook_failure
                               textbook_daly_s(failure), interval_s,
                               "sqrt(2 C M) (1 + x/3 + x^2/9) - C, x^2 = C/(2 M)");
         text_add(&row->filled, "%s x (1 + %.4g / 3 + %.4g^2 / 9) - %s", t.text, x, x, c.text);
-        lecture_gap(row, "The detailed value is that of the row above.");
+        lecture_gap(row, "The detailed value is the same as in the row above.");
     }
     row =
         add_failure_row(lecture, "share of time kept, t by Young", LECTURE_SHARE,
@@ -166,8 +166,8 @@ static void add_failures(struct lecture *lecture, const struct lecture_case *of)
              in_bytes_per_s(system->gpu.pcie_bytes_per_s).text);
     lecture_gap(
         row,
-        "The textbook's training stops while each GPU copies all its state to the host, and "
-        "a restart takes R = 10 min, an assumption; the detailed one's checkpoints are %s.",
+        "The textbook's training stops while each GPU copies all its state to the host, and a "
+        "restart takes R = 10 min, an assumption; checkpoints of the detailed model are %s.",
         checkpointing_names[goodput.way]);
     add_intervals(lecture, &failure, &goodput);
 }

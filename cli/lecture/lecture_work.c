@@ -71,7 +71,9 @@ static void add_flops(struct lecture *lecture, const struct lecture_case *of)
                                           lecture_flops_formula(of->textbook->recomputed));
     text_add(&row->filled, "%.5g x %s x %s", flops_a_weight(of->textbook),
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text);
-    lecture_gap(row, "The executed ops also multiply in attention, but not with the embedding%s.",
+    lecture_gap(row,
+                "The executed ops also include attention's products, but no product with the "
+                "embedding%s.",
                 plan_replays_core(&of->setup->plan) ? ", and attention is recomputed" : "");
 }
 
@@ -91,8 +93,8 @@ static void add_compute(struct lecture *lecture, const struct lecture_case *of)
              of->gpus.count, in_flops_per_s(of->gpus.peak_flops_per_s).text,
              of->textbook->utilization);
     lecture_gap(row,
-                "The busiest stage's ops take as long as these FLOPs at %.1f %% of the peak: not "
-                "all of them are long products, and some only move bytes.",
+                "The ops of the busiest stage take as long as these FLOPs at %.1f %% of the peak: "
+                "not all ops are large products, and some only move bytes.",
                 100 * textbook_utilization(of->gpus, of->estimate->flops, busy_s));
 }
 
@@ -116,7 +118,7 @@ static void add_utilization(struct lecture *lecture, const struct lecture_case *
     text_add(&row->filled, "%.5g x %s x %s / (%d x %s x %s)", 6 + 2 * share,
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text, of->gpus.count,
              in_flops_per_s(of->gpus.peak_flops_per_s).text, in_seconds(step_s).text);
-    lecture_gap(row, "%s counts attention's products, but none with the embedding.",
+    lecture_gap(row, "%s counts attention's products, but no product with the embedding.",
                 share > 0 ? "HFU" : "MFU");
 }
 

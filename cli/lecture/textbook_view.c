@@ -70,8 +70,8 @@ static enum textbook_schedule schedule_of(const struct plan *plan)
     return TEXTBOOK_1F1B; /* also for interleaved schedules */
 }
 
-/* Bytes of a weight; quantised copies along rows and columns exist in addition to the bf16 weight
- * or replace it. */
+/* Bytes of a weight. Quantised copies along rows and columns are kept besides the bf16 weight, or
+ * replace it. */
 static double weight_bytes(const struct setup *setup, const struct plan *plan)
 {
     const struct recipe *recipe = precision_recipe(plan->precision);

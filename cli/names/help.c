@@ -104,8 +104,8 @@ void help_print_all(void)
     }
     printf("\n");
     terminal_print_words(
-        "simsearch COMMAND --help shows the options of each, `man simsearch` all of them. "
-        "Without a command's name it is search.",
+        "simsearch COMMAND --help shows the options of each command, `man simsearch` shows all. "
+        "The default command is search.",
         0, 0, width());
 }
 

@@ -10,8 +10,8 @@
 struct registry {
     const char *name;
     const char *summary;
-    /* An array of objects with name, aliases, summary, source and more; NULL on failure. May be
-     * NULL where there is a page. */
+    /* Returns an array of objects with name, aliases, summary, source and more; NULL on failure.
+     * The pointer may be NULL if there is a page. */
     json_t *(*entries)(struct err *err);
     void (*print)(FILE *to); /* prints a page instead of a table; NULL: the entries as a table */
 };

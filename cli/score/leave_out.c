@@ -104,8 +104,8 @@ static void print_text(const struct source_shifts *found, const struct source_sh
                  100 * of->median, 100 * of->mean, 100 * of->p90, 100 * of->worst, 100 * of->bias,
                  100 * covered(all, of));
     }
-    text_add(&out, "  covered: rows within the 90 %% interval of their tier, whose width is fitted "
-                   "without the source\n");
+    text_add(&out, "  covered: share of the source's rows in the 90 %% interval of the tier, "
+                   "which is fitted without the source\n");
     fputs(text_get(&out), stdout);
     text_release(&out);
 }

@@ -27,8 +27,9 @@ void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps 
 {
     struct time_scale scale = time_scale_of(drawn->median_s);
     double more = drawn->median_s / recurrence_step_s - 1;
-    printf("\n  %s%-10s%s  %.*f %s in the median (%s%.1f %%), %.*f %s in 9 of 10, of %d steps of "
-           "seed %d\n",
+    printf("\n"
+           "  %s%-10s%s  %.*f %s in the median (%s%.1f %%), %.*f %s at the 90th percentile, of %d "
+           "random steps (--seed %d)\n",
            terminal_dim(terminal), "jitter", terminal_plain(terminal), scale.decimals,
            drawn->median_s * scale.per_s, scale.unit, more < 0 ? terminal_minus(terminal) : "+",
            100 * (more < 0 ? -more : more), scale.decimals, drawn->p90_s * scale.per_s, scale.unit,
@@ -191,7 +192,7 @@ static void show_key(const struct terminal *terminal, const struct timeline *tim
     if (has_op(timeline, INSTR_RECOMPUTE))
         text_add(&more, ", r recompute");
     if (has_pair(timeline))
-        text_add(&more, ", a pair shows as its backward");
+        text_add(&more, ", a forward and backward that run together show as the backward");
     if (has_op(timeline, INSTR_REDUCE_GRAD) || has_op(timeline, INSTR_REDUCE_TIED) ||
         has_op(timeline, INSTR_MIX_PARAM))
         text_add(&more, ", = gradients or parameters on the wire");
@@ -224,7 +225,7 @@ void show_gantt(const struct terminal *terminal, const struct timeline *timeline
     show_key(terminal, timeline);
     double passes = passes_per_column(timeline, columns);
     if (passes > 0.5)
-        printf("%*sa column has %.1f passes, so some are hidden; COLUMNS=%.0f shows all\n",
+        printf("%*sa column stands for %.1f passes, so some are hidden; COLUMNS=%.0f shows all\n",
                LABEL_COLUMNS, "", passes, LABEL_COLUMNS + ceil(2 * passes) * columns);
     text_release(&picture);
 }

@@ -14,7 +14,7 @@ struct tracer {
     const struct timeline *timeline;
     struct text out;
     const char *separator; /* written before the next event */
-    const char *label;     /* text before "stage" */
+    const char *label;     /* prefix of the processes' names, before "stage" */
     int first_process;     /* process number of stage 0; one file may hold two timelines */
     int stage;
 };

@@ -70,8 +70,8 @@ void show_deadline(const struct setup *setup, const struct deadline *deadline)
     units_show_duration(result->train_s, taken, sizeof taken);
     units_show_count(setup->model.tokens, tokens, sizeof tokens);
     if (result->is_met)
-        printf("DEADLINE met on %d GPUs, the fewest of up to %d: %s tokens in %s of %s, failures "
-               "and checkpoints included\n",
+        printf("DEADLINE met on %d GPUs, the fewest of up to %d: %s tokens take %s of the %s "
+               "allowed, failures and checkpoints included\n",
                result->num_gpus, deadline->most_gpus, tokens, taken, allowed);
     else if (deadline_ended_early(deadline))
         printf("DEADLINE not met by the plans searched so far: %s tokens take %s instead of %s on "

@@ -17,7 +17,7 @@
 #include <string.h>
 
 static const char all_reduce[] = "ring";
-/* of the method's ranks, groups of 8 (a node) act as one */
+/* gossip between nodes: the 8 ranks of a node act as one */
 static const char one_peer[] = "gossip:one-peer:group=8";
 
 /* --- one exchange --------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static bool network_load(const char *paper, int num_gpus, struct network *out, s
         return err_set(err, ERR_SYSTEM, "calibration/papers", "no such data folder");
     int length = snprintf(path, sizeof path, "%s/%s.json", folder, paper);
     if (length < 0 || (size_t)length >= sizeof path)
-        return err_set(err, ERR_SYSTEM, folder, "is a path that is too long");
+        return err_set(err, ERR_SYSTEM, folder, "is too long a path");
     return system_load(path, NULL, num_gpus, &out->system, err);
 }
 
@@ -225,7 +225,7 @@ static void print_times(const struct decentralised *table, FILE *to)
 
 static const double no_number = -1;
 
-/* Prints a number, or a dash if the method has none. */
+/* Prints a number; a dash if the method has no such constant. */
 static void print_cell(double value, FILE *to)
 {
     if (value < 0)
@@ -306,9 +306,9 @@ void decentralised_print(FILE *to)
     struct err err = { 0 };
     fprintf(to, "# Decentralised training, predicted and printed\n\n");
     for (int i = 0; i < num_workloads; i++)
-        fprintf(to, "- %s: %.4g parameters, %.3g FLOPs forward of %s. %s\n", workloads[i].name,
-                workloads[i].parameters, workloads[i].forward_flops, workloads[i].sample,
-                workloads[i].source);
+        fprintf(to, "- %s: %.4g parameters, %.3g FLOPs in the forward of %s. %s\n",
+                workloads[i].name, workloads[i].parameters, workloads[i].forward_flops,
+                workloads[i].sample, workloads[i].source);
     if (!decentralised_predict(&table, &err)) {
         fprintf(to, "\n%s: %s\n", err.where, err.msg);
         return;

@@ -45,10 +45,10 @@ const struct field run_fields[] = {
     { F(days_low), .doc = "Lower end of the 90 % interval. It includes the uncertainty of the step "
                           "time, the spread of published failure rates, and the random times of "
                           "failures." },
-    { F(days_high), .doc = "Upper end of that interval." },
+    { F(days_high), .doc = "Upper end of the same 90 % interval." },
     { F(dollars), .doc = "Price of the job's GPUs for those days; spare hosts are not included." },
-    { F(dollars_low), .doc = "The price of days_low." },
-    { F(dollars_high), .doc = "The price of days_high." },
+    { F(dollars_low), .doc = "Price of the job's GPUs for days_low." },
+    { F(dollars_high), .doc = "Price of the job's GPUs for days_high." },
     { F(goodput), .doc = "Share of the time that is spent on steps whose results are kept." },
     { F(checkpoint_share), .doc = "Share of the time in which training stops for checkpoints." },
     { F(restart_share), .doc = "Share of the time that is spent between a failure and the next "
@@ -67,11 +67,11 @@ const struct field run_fields[] = {
     { F(checkpoint_s), .doc = "Time for which training stops for one checkpoint." },
     { F(pending_s), .doc = "Time from the end of that stop until the checkpoint is usable." },
     { F(checkpoint_interval_s), .doc = "Best time between checkpoints, rounded to whole steps." },
-    { F(checkpoint_steps), .doc = "The same in steps." },
+    { F(checkpoint_steps), .doc = "Best number of steps between checkpoints." },
     { F(storage_every), .doc = "With checkpoints in memory: every n-th one also goes to storage; "
                                "this is n." },
-    { F(young_s), .doc = "The interval by Young's formula." },
-    { F(daly_s), .doc = "The interval by Daly's formula." },
+    { F(young_s), .doc = "Time between checkpoints by Young's formula." },
+    { F(daly_s), .doc = "Time between checkpoints by Daly's formula." },
 };
 // clang-format on
 const size_t num_run_fields = LENGTH(run_fields);

@@ -6,13 +6,13 @@
 #include "base/json.h"
 #include "cli/input/setup.h"
 
-/* Adds "idle_s_by_stage", and "imbalance": the busiest stage's time in a step over the mean. The
- * prediction must contain step_s. */
+/* Adds "idle_s_by_stage", and "imbalance": the work of the busiest stage in a step, relative to the
+ * mean of all stages. The prediction must contain step_s. */
 void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan,
                    double step_s);
 
-/* If stages differ by 5 % of the step or more, adds "stages 0-2 97 %, stage 3 0 % of the step; the
- * busiest has 3.6 times the mean's work". */
+/* If the idle times of stages differ by 5 % of the step or more, adds "stages 0-2 97 %, stage 3 0 %
+ * of the step; the busiest stage has 3.6 times the mean work". */
 void idle_add_words(struct text *out, const struct setup *setup, const struct plan *plan,
                     double step_s, bool all_stages);
 

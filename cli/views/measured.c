@@ -307,7 +307,7 @@ static bool varies(const double *values, int count)
     return false;
 }
 
-/* Shows losses, with rate and loss scale when they vary. */
+/* Shows losses; also learning rates and loss scales, if they vary. */
 static void show_losses(const struct measured *m)
 {
     const struct session_result *session = m->session;
@@ -403,14 +403,16 @@ static void show_exchanged(const struct measured *m)
 
 static void show_table(const struct measured *m)
 {
-    printf("\n  %-18s %12s %12s     (a step's ops, all ranks, each alone)\n", "by kind",
-           "predicted", "measured");
+    printf("\n"
+           "  %-18s %12s %12s     (ops of a step, summed over ranks; each op is timed alone)\n",
+           "by kind", "predicted", "measured");
     for (int kind = 0; kind < NUM_OP_KINDS; kind++)
         if (m->kinds[kind].count > 0)
             show_pair(op_kind_infos[kind].text, 1e3 * m->kinds[kind].predicted_s,
                       1e3 * m->kinds[kind].measured_s, "ms");
-    printf("\n  %-18s %12s %12s     (a rank of each stage)\n", "by instruction", "predicted",
-           "measured");
+    printf("\n"
+           "  %-18s %12s %12s     (one rank per stage)\n",
+           "by instruction", "predicted", "measured");
     for (int op = 0; op < NUM_OPCODES; op++)
         if (m->opcodes[op].count > 0)
             show_pair(opcode_infos[op].text, 1e3 * m->opcodes[op].predicted_s,
@@ -437,7 +439,7 @@ static void show_profile(const struct measured *m)
                "then --cluster here.json",
                cluster);
     if (m->session->num_timed > 0)
-        printf("; steps took %.4g to %.4g ms (10 %% and 90 %%)", 1e3 * m->step_p10_s,
+        printf("; steps took %.4g to %.4g ms (10th to 90th percentile)", 1e3 * m->step_p10_s,
                1e3 * m->step_p90_s);
     printf("\n");
 }

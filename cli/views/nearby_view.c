@@ -159,8 +159,8 @@ void show_nearby_requests(const struct setup *setup, const struct prediction *be
     if (view->count > 0)
         printf("\n");
     if (view->count > 0 && !is_answered)
-        printf("  no plan divides batch %.0f over %d GPUs; nearly the same\n", view->asked_batch,
-               view->asked_gpus);
+        printf("  no plan divides batch %.0f over %d GPUs; similar requests that have a plan:\n",
+               view->asked_batch, view->asked_gpus);
     for (int i = 0; i < view->count; i++)
         if (is_answered)
             show_better(view, &view->at[i], best);

@@ -107,12 +107,14 @@ static void show_swept(const struct setup *setup, const struct pareto_result *re
     text_add(&line, " timed, ");
     add_count(&line, result->bounded);
     text_add(&line,
-             " ruled out by a bound\n%d that no other plan beats in GPUs, step time and memory",
+             " ruled out by a bound\n"
+             "%d plans for which no other plan is better in GPUs, step time and memory at once",
              result->num_on_front);
     if (!shows_all)
         text_add(
             &line,
-            "; %d of them shown: the fastest, and those that need %.1f GiB less than a plan above",
+            "; %d of them shown: the fastest, and slower plans that need at least %.1f GiB less "
+            "memory than a plan above",
             result->count, SHOWN_SAVING * setup->memory_bytes / GIB);
     printf("%s\n", text_get(&line));
     text_release(&line);

@@ -33,7 +33,7 @@ static void add_recompute_word(const struct plan *plan, struct text *out)
         text_add(out, "%s", recompute_names[plan->recompute]);
 }
 
-/* The columns that only some rankings need, and the width of the one with words. */
+/* The columns that only some rankings need, and the width of the recompute column. */
 struct columns {
     bool with_context;
     bool with_experts;
@@ -140,7 +140,7 @@ static void add_signed(const struct terminal *terminal, double value, int decima
     text_add(out, "%s%.*f", value < 0 ? terminal_minus(terminal) : "+", decimals, fabs(value));
 }
 
-/* Index of the largest term by size; -1: all terms are zero. */
+/* Index of the term with the largest absolute value; -1: all terms are zero. */
 static int take_largest(double *units, int count)
 {
     int largest = -1;
@@ -231,7 +231,7 @@ static void show_comparison(const struct terminal *terminal, const struct setup 
         add_count(&place, rank->rank);
         text_add(&place, " of ");
         add_count(&place, rank->of);
-        printf("    rank %s that fit, ", text_get(&place));
+        printf("    rank %s plans that fit, ", text_get(&place));
         if (result->oom_risk > 0 && p->p_oom > result->oom_risk)
             printf("tight: P(out of memory) %s, ", risk_words(p->p_oom).text);
     } else if (!p->fits) {

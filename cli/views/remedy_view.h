@@ -8,8 +8,8 @@
 /* The largest peak that the default of --oom-risk accepts, at most the setup's limit. */
 double remedy_usual_bytes(const struct setup *setup);
 
-/* "cp2 dp64: 6.10 s, 57.8 GiB - recompute=selective:mlp: 7.60 s, 47.4 GiB", the changes of `plan`
- * with which its peak is at most `most_bytes`; nothing if there are none. `dot` is between them. */
+/* Adds the changes of `plan` whose peak is at most `most_bytes`, separated by `dot`: "cp2 dp64:
+ * 6.10 s, 57.8 GiB - recompute=selective:mlp: 7.60 s, 47.4 GiB". Adds nothing if there are none. */
 void add_remedies_words(const struct setup *setup, const struct plan *plan, double most_bytes,
                         const char *dot, struct text *out);
 

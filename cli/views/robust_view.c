@@ -72,8 +72,8 @@ static void show_score(const struct robust_view *view, const char *title,
 {
     struct text layout = { 0 };
     add_layout(view, score->rival, &layout);
-    printf("    %-11s best in %3.0f %% of draws, within 1 %% of it in %3.0f %%, fits in %3.0f %%, "
-           "loses %.1f %% at most: %s\n",
+    printf("    %-11s best in %3.0f %% of draws, within 1 %% of the best in %3.0f %%, fits in "
+           "%3.0f %%, at most %.1f %% slower than the best: %s\n",
            title, 100 * score->best_share, 100 * score->close_share, 100 * score->fits_share,
            100 * score->largest_regret, text_get(&layout));
     text_release(&layout);
@@ -86,7 +86,7 @@ static void show_flip(const struct robust_view *view, const struct terminal *ter
     if (flip->to >= 0)
         add_layout(view, flip->to, &layout);
     else
-        text_add(&layout, "nothing that fits");
+        text_add(&layout, "no plan fits");
     printf("      %s%4.1f %%  %-42s %s\n", flip->factor < 1 ? terminal_minus(terminal) : "+",
            100 * fabs(flip->factor - 1), cost_classes[i].summary, text_get(&layout));
     text_release(&layout);
@@ -99,8 +99,8 @@ static void show_steady(const struct robust_view *view)
         if (view->found.flips[i].factor == 0)
             text_add(&names, "%s%s", names.length > 0 ? ", " : "", cost_classes[i].name);
     if (names.length > 0)
-        printf("    no other is the best for changes up to %.0f %% of: %s\n", 100 * LARGEST_FLIP,
-               text_get(&names));
+        printf("    no change up to %.0f %% makes another plan the best for: %s\n",
+               100 * LARGEST_FLIP, text_get(&names));
     text_release(&names);
 }
 
@@ -111,9 +111,10 @@ void show_robustness(const struct robust_view *view)
     bool any = false;
     if (!view->is_asked)
         return;
-    printf(
-        "\n  robust    %d draws, %d classes of cost, each up to %.0f %% off, among the %d best\n",
-        found->num_draws, num_cost_classes, 100 * found->spread, found->num_rivals);
+    printf("\n"
+           "  robust    %d draws, %d classes of cost, each up to %.0f %% off; the %d best plans "
+           "compared\n",
+           found->num_draws, num_cost_classes, 100 * found->spread, found->num_rivals);
     show_score(view, "#1", &found->choice);
     if (found->often.rival != 0)
         show_score(view, "more often", &found->often);
@@ -122,7 +123,7 @@ void show_robustness(const struct robust_view *view)
     for (int i = 0; i < num_cost_classes; i++)
         any |= found->flips[i].factor != 0;
     if (any)
-        printf("    alone, this would make another the best:\n");
+        printf("    smallest change of one cost that makes another plan the best:\n");
     for (int i = 0; i < num_cost_classes; i++)
         if (found->flips[i].factor != 0)
             show_flip(view, &terminal, i);
@@ -146,7 +147,8 @@ static void show_range(const struct region_range *range, bool decides)
     struct text best = { 0 }, beaten = { 0 };
     add_quarters(range->best, &best);
     add_quarters(range->beaten, &beaten);
-    printf("      %-28s %9.3g to %-9.3g best in %s, beaten in %s of its quarters%s\n",
+    printf("      %-28s %9.3g to %-9.3g #1 best in %s, beaten in %s of the quarters of this "
+           "range%s\n",
            range->of->name, range->low, range->high, text_get(&best), text_get(&beaten),
            decides ? ": largest influence" : "");
     text_release(&best);
@@ -158,7 +160,8 @@ static void show_rivals(const char *what, const struct region_rival *rivals, int
     for (int i = 0; i < count; i++) {
         struct text layout = { 0 };
         plan_write(&rivals[i].plan, &layout);
-        printf("    %-17s %4.1f %% of it: %s\n", what, 100 * rivals[i].volume, text_get(&layout));
+        printf("    %-17s %4.1f %% of the region: %s\n", what, 100 * rivals[i].volume,
+               text_get(&layout));
         text_release(&layout);
     }
 }
@@ -169,7 +172,9 @@ void show_region(const struct region *region)
         return;
     double undecided = fmax(0, 1 - region->best_share - region->beaten_share);
     printf(
-        "\n  robust    the 90 %% region of %d fitted constant%s, in %d parts, against %.0f plans\n",
+        "\n"
+        "  robust    the 90 %% region of %d fitted constant%s, divided into %d parts; #1 against "
+        "%.0f plans\n",
         region->num_ranges, region->num_ranges == 1 ? "" : "s", region->parts, region->plans);
     printf(
         "    #1 is proved the best to %.1f %% in at least %.1f %% of the region, proved beaten in "

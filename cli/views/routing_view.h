@@ -1,5 +1,5 @@
 /* cli/views/routing_view.h - a plan's step time and memory for several degrees of imbalance of the
- * experts. */
+ * experts' loads. */
 #ifndef CLI_VIEWS_ROUTING_VIEW_H
 #define CLI_VIEWS_ROUTING_VIEW_H
 

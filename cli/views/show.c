@@ -205,13 +205,14 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
                  most, own, steps, setup_convergence_name(setup));
     else if (isfinite(to.steps))
         text_add(&line,
-                 "%s until the loss that all-reduce reaches in %s steps; it takes %s steps (%s); "
-                 "at most %s",
+                 "%s until the loss that all-reduce reaches in %s steps; this exchange takes %s "
+                 "steps (%s); at most %s",
                  time, own, steps, *to.source ? to.source : "the same sums", most);
     else if (to.gradient_error > 0)
         text_add(&line,
                  "no bound: the squared error of each gradient is up to %.3g times the honest "
-                 "ranks' variance (Allouah et al. 2023), that of a mean 1/%d of it",
+                 "ranks' variance (Allouah et al. 2023); the squared error of a mean is 1/%d of "
+                 "that variance",
                  to.gradient_error, plan->dp);
     else
         text_add(&line,

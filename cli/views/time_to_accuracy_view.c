@@ -134,10 +134,10 @@ static void show_result(const struct options *options, const struct setup *setup
         printf("searched %.0f plans in %.1f s: each exchange on each number of data ranks, %d "
                "searches; %s\n",
                result->candidates, result->elapsed_s, result->searches,
-               result->proved ? "the fastest step of each is proved"
+               result->proved ? "the plan of each is proved the fastest"
                               : "not every search was completed");
-        printf("steps until the loss of all-reduce after all tokens; at most: theory's worst case, "
-               "scaled to %s\n",
+        printf("steps: until the loss that all-reduce reaches after all tokens; at most: theory's "
+               "worst case, scaled to %s\n",
                setup_convergence_name(setup));
     }
     if (result->count == 0)

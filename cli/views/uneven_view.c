@@ -41,8 +41,9 @@ static void show_gain(const struct setup *setup, const struct search_result *res
            scale.decimals + 1, even_s * scale.per_s, scale.unit, 100 * gain(even_s, best_s));
     struct second_opinion events = ask(setup, result);
     if (events.even_s > 0)
-        printf("; simulated event by event %.*f %s and %.2f %% less", scale.decimals + 1,
-               events.even_s * scale.per_s, scale.unit, 100 * gain(events.even_s, events.best_s));
+        printf("; simulated event by event it takes %.*f %s and #1 %.2f %% less",
+               scale.decimals + 1, events.even_s * scale.per_s, scale.unit,
+               100 * gain(events.even_s, events.best_s));
     printf("\n");
     text_release(&layout);
 }

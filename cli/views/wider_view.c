@@ -23,7 +23,8 @@ void show_wider(const struct wider_view *view)
         struct time_scale scale = time_scale_of(step_s);
         struct text layout = { 0 };
         plan_write(&wider->best.plan, &layout);
-        printf("\n  with %s  a plan takes %.1f %% less time, %.*f %s, at #1's degrees: %s\n",
+        printf("\n"
+               "  with %s  a plan with #1's degrees takes %.1f %% less time, %.*f %s: %s\n",
                wider->option, 100 * wider->gain, scale.decimals, step_s * scale.per_s, scale.unit,
                text_get(&layout));
         text_release(&layout);

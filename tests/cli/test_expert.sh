@@ -44,7 +44,7 @@ done
 # A plan's rank is counted over all plans of the space, so the space is limited to the layout's tp and
 # pp.
 run 0 "${llama[@]}" --stack llama3 --compare "$paper" --fix "tp8 pp16" --top 1
-shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
+shows '^    rank [0-9]+ of [0-9 ]+ plans that fit, '
 
 # --- DeepSeek-V3 on its 2,048 H800 --------------------------------------------------------------
 
@@ -58,7 +58,7 @@ shows '"fits": true'
 run 0 simulate "${deepseek[@]}" --layout "$paper" --json
 shows '"fits": false'
 run 0 "${deepseek[@]}" --stack hai-llm --compare "$paper" --fix "tp1 cp1 pp16 ep64" --top 1
-shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
+shows '^    rank [0-9]+ of [0-9 ]+ plans that fit, '
 for part in compute "EP exposed" "PP bubble" memory; do
     shows "^    .*$part [−+][0-9.]+.* GiB$"
 done

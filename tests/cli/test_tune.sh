@@ -198,7 +198,7 @@ printf '{ "schemaVersion": 1, "deviceProperties": [], "traceEvents": [ { "ph": "
 run 0 tune base/args.txt trace.json --gpus 16
 shows 'measured  8 s, explained'
 shows 'P\(gain\) (> 99.9|[0-9.]+) %, P\(out of memory\) (< 0.1|[0-9.]+) %$'
-shows 'trace +1 steps: computing 6 s \(predicted [0-9.]+\), collectives alone 0 s, nothing 2 s'
+shows 'trace +1 steps: computing 6 s \(predicted [0-9.]+\), only collectives 0 s, idle 2 s'
 run 0 learn base/plan.json trace.json
 shows 'learned from 1 of 1 runs'
 head -c 300 train.log >short.log

@@ -106,7 +106,7 @@ run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=gossip:one-pee
 shows '^exchange=gossip computes other updates than all-reduce: ranks average'
 shows 'sent in a step'
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --checkpoint "$work/copies" --resume
-says '^simsearch: continued from the mean of 2 copies that differed'
+says '^simsearch: continued from the mean of 2 copies of the weights, which differed'
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=topk:0.1" --checkpoint "$work/kept"
 run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --checkpoint "$work/kept" --resume
 # Every rank rejects the checkpoint; the first one to do so ends the others.
