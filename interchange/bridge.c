@@ -143,9 +143,9 @@ void bridge_arguments(const struct job *job, void *args, struct arena *arena)
         to->nvs = job->plan.vpp;
     to->lpvs = 0;
     if (to->fp16)
-        to->reduce_in_bf16 = !to->grads_in_fp32; /* one key for both types of gradients */
+        to->reduce_in_bf16 = !to->grads_in_fp32; /* one key sets both types of gradients */
     to->grads_in_fp32 = false;
-    to->grouped_query = false; /* implied by the number of groups */
+    to->grouped_query = false; /* the number of groups implies it */
     if (job->model.kv_heads == job->model.heads || job->model.kv_lora > 0)
         to->query_groups = 0;
     if (!to->latent)

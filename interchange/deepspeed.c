@@ -135,7 +135,7 @@ bool deepspeed_job(const void *args, struct job *job, struct arena *arena, struc
     (void)arena;
     if (job->model.layers == 0)
         return err_set(err, ERR_USAGE, "--model",
-                       "is missing, and DeepSpeed's JSON says nothing of the model");
+                       "is missing, and DeepSpeed's JSON does not describe the model");
     if (from->tp < 1 || from->stages < 1 || from->stage < 0 || from->stage > 3)
         return err_set(err, ERR_INPUT, "zero_optimization.stage",
                        "expected a stage of 0 to 3, and degrees of 1 or more");
@@ -174,7 +174,7 @@ static bool degrees_exist(const struct rule_case *of, struct err *err)
         return BROKEN("ep", "ep %d is an argument of the model's layers, not of the JSON",
                       plan->ep);
     if (plan->vpp > 1 || strcmp(plan_schedule(plan), "1f1b") != 0)
-        return BROKEN("schedule", "its pipelines run 1f1b with one chunk a stage");
+        return BROKEN("schedule", "DeepSpeed's pipelines run 1f1b with one chunk per stage");
     return !plan->chunk_layers ||
            BROKEN("stages", "the division into stages is set by the model's PipelineModule");
 }
@@ -191,7 +191,7 @@ static bool plan_is_plain(const struct rule_case *of, struct err *err)
     if (plan->sp)
         return BROKEN("sp", "automatic tensor parallelism has no sequence parallelism");
     if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
-        return BROKEN("offload", "activations are offloaded by the model's own code");
+        return BROKEN("offload", "only the model's own code can offload activations");
     if (plan->attention != PLAN_ATTENTION_DEFAULT)
         return BROKEN("attn", "the JSON cannot choose attention; the model's code does");
     return !plan->overlaps_given || (apart & ~BIT(PLAN_OVERLAP_GRAD)) == 0 ||
@@ -327,7 +327,8 @@ const struct target_rule deepspeed_rules[] = {
       "set train_batch_size to the product", batch_is_product, NULL },
     { "D2", "With a pipeline only ZeRO stages 0 and 1 are possible.", "set zero_optimization.stage to 1", pipeline_keeps_gradients, NULL },
     { "D3", "bf16 and fp16 exclude each other.", "drop one of the two", types_are_one, NULL },
-    { "D4", "Offload of states needs ZeRO stage 1 or more, offload of parameters stage 3.",
+    { "D4", "Offload of optimizer states needs ZeRO stage 1 or more; offload of parameters needs "
+            "stage 3.",
       "raise zero_optimization.stage", offload_has_zero, mend_offload },
 };
 // clang-format on

@@ -40,7 +40,7 @@ void job_set_overlaps(struct job *job, unsigned overlaps);
  * absent communication. */
 void job_tidy(struct job *job);
 
-/* True if every axis with several ranks is in enum axis_id, whose axes other frameworks have too;
+/* True if every axis with several ranks is one of enum axis_id, which other frameworks have too;
  * else ERR_INFEASIBLE, where = the layout word. */
 bool job_has_named_axes(const struct job *job, struct err *err);
 

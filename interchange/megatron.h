@@ -82,7 +82,7 @@ struct megatron_args {
     double capacity;
     bool pad_to_capacity;
     bool overlap_expert, overlap_shared, delay_wgrad;
-    /* latent attention, later tokens */
+    /* latent attention, multi-token prediction */
     bool latent;
     int q_lora, kv_lora, qk_head_dim, qk_rope_dim, v_head_dim;
     int mtp;

@@ -132,8 +132,8 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
            BROKEN("recompute", "recompute=block:0 recomputes nothing");
 }
 
-/* Lets all chunks recompute the same number of layers, that of the chunk that recomputes most, or
- * all stages the modules that any of them recomputes. Memory does not rise. */
+/* Makes all chunks recompute as many layers as the chunk that recomputes most, or makes all stages
+ * recompute every module that any stage recomputes. Memory does not rise. */
 void megatron_mend_recompute(struct job *job, struct arena *arena)
 {
     struct plan *plan = &job->plan;
@@ -214,17 +214,17 @@ static const struct {
     { "an activation other than gelu, swiglu and squared relu", has_other_activation },
     { "positions other than learned, rotary and none", has_other_positions },
     { "a norm behind the embedding", has_embedding_norm },
-    { "a norm of q and k other than per head", has_other_qk_norm },
+    { "a norm of q and k that is not per head", has_other_qk_norm },
     { "biases on some projections only", has_other_bias },
     { "a head with a bias or a transform, or token types", has_head_extras },
     { "attention sinks", has_sinks },
     { "gated attention", has_gate },
-    { "norms behind the parts of a block", has_other_places },
+    { "norms behind attention and feed-forward", has_other_places },
     { "attention and feed-forward side by side", is_parallel },
-    { "a bias of the router", has_router_bias },
-    { "experts with biases unlike the rest", has_other_expert_bias },
-    { "an indexer of attention", has_indexer },
-    { "attention other than full", has_other_attention },
+    { "a router with a bias", has_router_bias },
+    { "experts with biases in a model without biases, or the reverse", has_other_expert_bias },
+    { "an attention indexer (sparse attention)", has_indexer },
+    { "attention that is not full", has_other_attention },
     { "blocks of several widths", has_other_blocks },
 };
 

@@ -175,7 +175,7 @@ static void read_state(const struct megatron_args *from, struct job *job)
                  : from->distributed_optimizer ? 1
                                                : 0;
     if (replicas == 1 && job->num_gpus > 0)
-        plan->zero = 0; /* no other rank to shard over */
+        plan->zero = 0; /* there is no other rank to shard over */
     if (plan_cuts(plan, STATE_GRADIENTS) && plan->pp > 1)
         plan->reshard = RESHARD_EACH_GRADIENT;
     if (plan_cuts(plan, STATE_OPTIMIZER) && from->optimizer_instances > 1 &&

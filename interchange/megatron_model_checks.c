@@ -40,7 +40,7 @@ bool megatron_context_divides_sequence(const struct rule_case *of, struct err *e
                        ? a->hierarchy.at[i]
                        : 1;
     if (a->hierarchy.count > 0 && product != a->cp)
-        return BROKEN("--hierarchical-context-parallel-sizes", "multiply to %d, and cp is %d",
+        return BROKEN("--hierarchical-context-parallel-sizes", "have the product %d, but cp is %d",
                       product, a->cp);
     return a->cp == 1 || a->seq % (2 * a->cp) == 0 ||
            BROKEN("--context-parallel-size", "2 x %d does not divide the sequence of %d", a->cp,
@@ -59,7 +59,7 @@ bool megatron_experts_divide(const struct rule_case *of, struct err *err)
 {
     const struct megatron_args *a = of->args;
     if (a->ep > 1 && a->experts == 0)
-        return BROKEN("--expert-model-parallel-size", "is %d, and the model has no experts", a->ep);
+        return BROKEN("--expert-model-parallel-size", "is %d, but the model has no experts", a->ep);
     return a->experts == 0 || a->experts % a->ep == 0 ||
            BROKEN("--expert-model-parallel-size", "%d does not divide the %d experts", a->ep,
                   a->experts);
@@ -110,7 +110,8 @@ bool megatron_router_is_sound(const struct rule_case *of, struct err *err)
         return BROKEN("--moe-router-enable-expert-bias",
                       "needs --moe-router-score-function sigmoid");
     if (a->topk == 1 && a->router_score == 0 && !a->pre_softmax)
-        return BROKEN("--moe-router-topk", "is 1, and softmax then needs --moe-router-pre-softmax");
+        return BROKEN("--moe-router-topk", "is 1, which needs --moe-router-pre-softmax with "
+                                           "softmax");
     if (a->router_group_topk > 0 && (a->router_groups < 1 || a->experts % a->router_groups != 0 ||
                                      a->router_group_topk > a->router_groups))
         return BROKEN("--moe-router-num-groups",
@@ -140,8 +141,8 @@ bool megatron_expert_overlap_is_sound(const struct rule_case *of, struct err *er
     if (a->pp > 1 && megatron_vpp_of(of) == 1)
         return BROKEN(where, "needs virtual stages where pp is over 1");
     if (a->overlap_shared || recomputes_all || a->mtp > 1)
-        return BROKEN(where, "cannot be combined with --moe-shared-expert-overlap, full recompute, "
-                             "recompute of moe, or two modules for later tokens");
+        return BROKEN(where, "cannot be combined with --moe-shared-expert-overlap, full "
+                             "recompute, recompute of moe, or two multi-token-prediction modules");
     return true;
 }
 

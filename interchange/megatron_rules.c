@@ -1,7 +1,8 @@
-/* Megatron-LM's rules: rules P are checked at its start, R fail while the job runs, E concern
- * experts, and X are plans or models that it has no arguments for. Source of P and R:
- * validate_args, TransformerConfig, and later calls that raise errors, NVIDIA/Megatron-LM@d98e8a6.
- * Rows are checked in order, so a rule may rely on the rules above it. */
+/* Megatron-LM's rules. It checks rules P at its start; a job that breaks a rule R fails while it
+ * runs; rules E concern experts; rules X reject plans and models that it has no arguments for.
+ * Source of P and R: validate_args, TransformerConfig, and later calls that raise errors,
+ * NVIDIA/Megatron-LM@d98e8a6. Rows are checked in order, so a rule may rely on the rules above
+ * it. */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"
@@ -20,7 +21,7 @@ const struct target_rule megatron_rules[] = {
       "take bf16", megatron_precision_exists, megatron_mend_precision },
     { "X6", "Gradients are kept and reduced in the same type.",
       "give grad= and reduce= the same type", megatron_gradients_are_one_type, megatron_mend_gradients },
-    { "X7", "All chunks recompute the same number of layers or modules, and a module as a whole.",
+    { "X7", "All chunks recompute the same number of layers, or the same whole modules.",
       "use recompute=block:N or recompute=selective", megatron_recompute_exists, megatron_mend_recompute },
     { "X8", "Megatron-LM's arguments can state the model.",
       "describe the model in a layer spec of your own", megatron_model_exists, NULL },
@@ -30,17 +31,19 @@ const struct target_rule megatron_rules[] = {
       "choose degrees that divide the GPUs", megatron_degrees_divide_world, NULL },
     { "P2", "The global batch is a multiple of micro-batch x dp.",
       "round --global-batch-size to a multiple", megatron_batch_divides, NULL },
-    { "P3", "Layers per virtual stage, virtual stages per rank and a layout exclude each other.",
+    { "P3", "Only one of layers per virtual stage, virtual stages per rank and a layout is given.",
       "keep one of the three", megatron_stages_are_given_once, NULL },
-    { "P4", "Without another division, the layers (and the embedding and loss, if counted as layers) divide over the stages.",
+    { "P4", "Without a layout or a number of layers for the first or last stage, the stages "
+            "divide the layers (including embedding and loss, if they count as layers).",
       "choose --pipeline-model-parallel-size among the divisors, or give a layout", megatron_layers_divide, NULL },
-    { "P5", "Layers per virtual stage divide the layers of a stage.",
+    { "P5", "The layers of a stage are a multiple of the layers per virtual stage.",
       "choose --num-layers-per-virtual-pipeline-stage among the divisors", megatron_virtual_layers_divide, NULL },
-    { "P6", "Virtual stages need two pipeline stages, and three without overlapped messages.",
+    { "P6", "Virtual stages need at least two pipeline stages; without overlapped messages, three.",
       "drop --no-overlap-p2p-communication, or the virtual stages", megatron_interleaving_has_stages, megatron_mend_overlap },
-    { "P7", "Layers of the first and last stage leave a whole number for each stage between.",
+    { "P7", "The layers that the first and last stage leave divide evenly over the stages between.",
       "give --pipeline-model-parallel-layout instead", megatron_ends_have_layers, NULL },
-    { "P8", "A layout has one E first, one L last, every layer once, and stages that pp divides.",
+    { "P8", "A layout has one E at the beginning, one L at the end and each layer once; its "
+            "number of stages is a multiple of pp.",
       "count the t in --pipeline-model-parallel-layout", megatron_layout_holds_layers, NULL },
     { "P9", "Overlapped gathers of parameters need the distributed optimizer and overlapped "
             "reductions.",
@@ -53,31 +56,34 @@ const struct target_rule megatron_rules[] = {
       "choose --tensor-model-parallel-size among the divisors of the groups", megatron_tensor_fits_groups, NULL },
     { "P13", "2 x cp divides the sequence.",
       "choose --context-parallel-size so that 2 cp divides --seq-length", megatron_context_divides_sequence, NULL },
-    { "P14", "The positions cover the sequence.",
+    { "P14", "The model has a position for every token of the sequence.",
       "raise --max-position-embeddings to --seq-length", megatron_positions_cover_sequence, NULL },
-    { "P15", "Full recompute needs a method and a number of layers, and selective recompute has neither; the named modules exist.",
+    { "P15", "Full recompute needs a method and a number of layers; selective recompute has "
+             "neither, and its modules exist in the model.",
       "add --recompute-method uniform --recompute-num-layers 1, or drop both", megatron_recompute_is_whole, megatron_mend_modules },
     { "P16", "Sequence parallelism needs tp over 1, and overlapped tensor collectives need it.",
       "drop --sequence-parallel, or raise tp", megatron_sequence_parallel_has_ranks, megatron_mend_overlap },
     { "P17", "ep divides the experts.",
       "choose --expert-model-parallel-size among the divisors of --num-experts", megatron_experts_divide, NULL },
     { "P18", "Offloading activations is possible only without pipeline and recompute.",
-      "drop --cpu-offloading, or the recompute", megatron_offload_stands_alone, NULL },
+      "drop --cpu-offloading, or the recompute flags", megatron_offload_stands_alone, NULL },
     { "P19", "CUDA_DEVICE_MAX_CONNECTIONS is 1 with tp or cp before Blackwell, and is not 1 with "
              "FSDP.",
       "export CUDA_DEVICE_MAX_CONNECTIONS=1, or omit it with FSDP", megatron_connections_are_right, NULL },
     { "P20", "Megatron's FSDP needs its own checkpoint format; PyTorch's FSDP2 needs torch_dist, one stage and no expert ranks.",
       "add --ckpt-format fsdp_dtensor", megatron_fsdp_stands_alone, NULL },
-    { "P21", "Iterations and samples exclude each other, as do bf16 and fp16; a folder for checkpoints needs an interval.",
+    { "P21", "Iterations and samples exclude each other, as do bf16 and fp16; --save needs "
+             "--save-interval.",
       "drop one of the two, or add --save-interval", megatron_run_is_stated_once, NULL },
-    { "P22", "States of Adam in other types, or on the host, need the distributed optimizer.",
+    { "P22", "Adam's states in types other than fp32, or on the host, need the distributed "
+             "optimizer.",
       "add --use-distributed-optimizer --use-precision-aware-optimizer", megatron_optimizer_state_fits, megatron_mend_state },
     { "R1", "Virtual stages per rank divide the layers of a stage.",
       "choose --num-virtual-stages-per-pipeline-rank among the divisors", megatron_virtual_stages_divide, NULL },
-    { "R2", "With virtual stages, the microbatches fill groups of pp or more.",
+    { "R2", "With virtual stages, the microbatches divide into groups of pp or more.",
       "make the microbatches a multiple of pp, or set the group size", megatron_microbatches_fill_groups, NULL },
     { "R3", "etp x ep x pp divides the number of GPUs.",
-      "choose --expert-model-parallel-size so that it divides", megatron_experts_divide_world, NULL },
+      "choose --expert-model-parallel-size so that the product divides the GPUs", megatron_experts_divide_world, NULL },
     { "R4", "Experts with tp over 1 need sequence parallelism.",
       "add --sequence-parallel", megatron_experts_see_all_rows, megatron_mend_sp },
     { "R5", "The batches of a ramp-up are multiples of micro-batch x dp.",
@@ -90,7 +96,7 @@ const struct target_rule megatron_rules[] = {
       "drop --overlap-moe-expert-parallel-comm, or the conflicting setting", megatron_expert_overlap_is_sound, NULL },
     { "E4", "Padding to a capacity needs a capacity.",
       "add --moe-expert-capacity-factor", megatron_capacity_is_sound, NULL },
-    { "E5", "Modules for later tokens need positions that are not learned.",
+    { "E5", "Multi-token prediction needs positions that are not learned.",
       "use --position-embedding-type rope", megatron_later_tokens_are_possible, NULL },
 };
 // clang-format on

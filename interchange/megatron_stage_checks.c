@@ -81,8 +81,8 @@ bool megatron_virtual_layers_divide(const struct rule_case *of, struct err *err)
         return true;
     if (a->first_layers > 0 || a->last_layers > 0)
         return BROKEN("--num-layers-per-virtual-pipeline-stage",
-                      "cannot be combined with layers of the first or last stage; use "
-                      "--num-virtual-stages-per-pipeline-rank");
+                      "cannot be combined with a number of layers for the first or last stage; "
+                      "use --num-virtual-stages-per-pipeline-rank");
     int layers = counted_layers(a) / a->pp;
     return a->layers == 0 || (counted_layers(a) % a->pp == 0 && layers % a->lpvs == 0) ||
            BROKEN("--num-layers-per-virtual-pipeline-stage",

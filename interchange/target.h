@@ -59,8 +59,8 @@ struct target {
     struct setting_table table;
     const struct target_rule *rules;
     const int *num_rules;
-    /* Converts a job to arguments. If the target cannot express the job, the arguments are the
-     * nearest ones, and a rule reports it. */
+    /* Converts a job to arguments. If the target cannot express the job, these are the arguments of
+     * the nearest job, and a rule reports the difference. */
     void (*arguments)(const struct job *job, void *args, struct arena *arena);
     /* Converts arguments to a job. The caller has set the job to plan_default(), the stack's
      * defaults and the launcher's num_gpus. If no plan can hold a value, it fails with ERR_INPUT,
@@ -71,7 +71,7 @@ struct target {
     /* Writes the command line, the environment and the target's own files. */
     target_write *write;
     const char *forbids; /* layout words that the target cannot express, separated by spaces */
-    bool repeats_parts;  /* selective recompute repeats any set of parts of a block */
+    bool repeats_parts;  /* selective recompute can repeat any set of modules of a block */
     int context_comm; /* the target's default method of context parallelism (enum context_comm) */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
     const char *const *ignored;

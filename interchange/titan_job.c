@@ -319,7 +319,8 @@ static bool plan_is_plain(const struct rule_case *of, struct err *err)
     if (plan->optimizer != OPTIMIZER_ADAM)
         return BROKEN("optimizer", "the only optimizer is AdamW");
     if (plan->offloads)
-        return BROKEN("offload", "parameters, gradients and states can be offloaded only together");
+        return BROKEN("offload", "parameters, gradients and optimizer states can be offloaded "
+                                 "only together");
     if (plan->attention != PLAN_ATTENTION_DEFAULT)
         return BROKEN("attn", "the kind of attention is set by torchtitan's registry");
     return !plan->overlaps_given || (apart & ~BIT(PLAN_OVERLAP_TP)) == 0 ||
@@ -350,11 +351,12 @@ static bool state_is_sharded(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
     if (plan_cuts(plan, STATE_OPTIMIZER) && !plan_cuts(plan, STATE_GRADIENTS))
-        return BROKEN("zero", "zero1 shards only states, but FSDP shards gradients too");
+        return BROKEN("zero", "zero1 shards only optimizer states, but FSDP shards gradients too");
     if (plan->reshard == RESHARD_EACH_GRADIENT)
         return BROKEN("reshard", "PyTorch's pipelines reduce gradients once a step");
     if (plan_cuts(plan, STATE_PARAMETERS) && !plan_reshards_passes(plan))
-        return BROKEN("reshard", "parameters that stay gathered for a whole step are zero2 there");
+        return BROKEN("reshard", "torchtitan has parameters that stay gathered for a whole step "
+                                 "only as zero2");
     if (!plan_cuts(plan, STATE_OPTIMIZER) && plan->cp > 1)
         return BROKEN(
             "zero", "zero0 is not possible with cp %d, because state is sharded over context ranks",
@@ -393,7 +395,8 @@ static bool context_is_gathered(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
     return plan->cp == 1 || plan->context_comm == CONTEXT_COMM_ALL_GATHER ||
-           BROKEN("cp-comm", "keys are gathered, so the layout needs cp-comm=all-gather");
+           BROKEN("cp-comm", "context ranks gather keys and values, so the layout needs "
+                             "cp-comm=all-gather");
 }
 
 static bool tokens_divide(const struct rule_case *of, struct err *err)
@@ -436,7 +439,9 @@ static bool stages_fit(const struct rule_case *of, struct err *err)
                       a->schedule, stages / a->pp);
     return a->layers_per_stage == 0 ||
            (a->first_less <= a->layers_per_stage && a->last_less <= a->layers_per_stage) ||
-           BROKEN(where, "%d is less than the layers as which the first or last stage counts",
+           BROKEN(where,
+                  "%d is fewer layers per stage than the first or last stage counts for "
+                  "embedding or head",
                   a->layers_per_stage);
 }
 
@@ -508,19 +513,21 @@ const struct target_rule titan_rules[] = {
     { "TX2", "The schedule is 1F1B, Interleaved1F1B or GPipe.", "omit schedule=", schedule_exists, mend_schedule },
     { "TX3", "The rank order, exchange, optimizer, attention and overlap are those of torchtitan.",
       "omit the word", plan_is_plain, mend_plain },
-    { "TX4", "The precision is fp32, bf16 or bf16-pure, and gradients are reduced in its own type.",
+    { "TX4", "The precision is fp32, bf16 or bf16-pure, and gradients are reduced in the type "
+             "that torchtitan uses for it.",
       "take bf16", precision_exists, mend_precision },
     { "TX5", "Recompute is none, full, or per op.", "use recompute=full or op-selective", recompute_exists, mend_recompute },
-    { "TX6", "States are replicated, or sharded together with the gradients; shards span whole groups of context ranks.",
+    { "TX6", "Optimizer states are replicated, or sharded together with the gradients; shards "
+             "span whole groups of context ranks.",
       "use zero2 or zero3", state_is_sharded, mend_state },
-    { "TX7", "Context ranks gather keys.", "use cp-comm=all-gather", context_is_gathered, mend_context },
+    { "TX7", "Context ranks gather keys and values.", "use cp-comm=all-gather", context_is_gathered, mend_context },
     { "T1", "replicate x shard x cp x tp x pp is the number of GPUs.", "set data_parallel_shard_degree to -1", mesh_fills_world, NULL },
     { "T2", "ep divides shard x cp x tp, and experts are not split over tensor ranks.", "choose ep among the divisors", experts_divide_mesh, mend_etp },
     { "T3", "The tokens of a microbatch are a multiple of tp and of 2 cp, and those of a step a multiple of all microbatches.",
       "round num_tokens_per_train_step", tokens_divide, NULL },
-    { "T4", "A pipeline needs CUDA graphs off.", "set training.disable_cuda_graphs", graphs_are_off, NULL },
+    { "T4", "With a pipeline CUDA graphs are off.", "set training.disable_cuda_graphs", graphs_are_off, NULL },
     { "T5", "pp divides the stages: one stage per rank, or two or more with a looped schedule.",
-      "choose pipeline_parallel_layers_per_stage so that they do", stages_fit, NULL },
+      "choose pipeline_parallel_layers_per_stage so that pp divides the stages", stages_fit, NULL },
     { "T6", "Asynchronous tensor parallelism needs compile.", "set compile.enable", async_is_compiled, NULL },
 };
 // clang-format on
