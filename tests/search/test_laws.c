@@ -594,6 +594,45 @@ START_TEST(cached_costs_of_an_evaluator_change_no_answer)
 }
 END_TEST
 
+/* A piece costs the same if what it does not depend on is set to fixed values. */
+static void pieces_read_no_more(struct evaluator *evaluator, const struct plan *plan)
+{
+    (void)evaluator;
+    const struct system *system = &question.system;
+    const struct model *model = &question.model;
+    struct piece_question whole =
+        piece_question_of(system, plan, generator_find(plan_schedule(plan)));
+    struct piece_wires wires = piece_wires_of(system, plan);
+    for (int piece = 0; piece < NUM_PIECES; piece++) {
+        if (!piece_is_there(model, piece))
+            continue;
+        struct piece_question narrow = piece_question_narrowed(&whole, model, piece);
+        struct piece_wires narrow_wires = piece_wires_narrowed(&wires, &narrow);
+        struct arena *arena = &question.arena;
+        struct piece_cost got = piece_answer(system, model, &narrow, &narrow_wires, piece, arena);
+        struct piece_cost expected = piece_answer(system, model, &whole, &wires, piece, arena);
+        check_same(got.forward.total_s, expected.forward.total_s, plan, "forward");
+        check_same(got.backward.total_s, expected.backward.total_s, plan, "backward");
+        check_same(got.weight.total_s, expected.weight.total_s, plan, "weight gradients");
+        check_same(got.saved_bytes, expected.saved_bytes, plan, "saved bytes");
+        check_same(got.moment_bytes, expected.moment_bytes, plan, "bytes of the backward");
+        check_same(got.parameters, expected.parameters, plan, "parameters");
+        check_same(got.trained.all, expected.trained.all, plan, "trained parameters");
+        check_same(got.host_tensors, expected.host_tensors, plan, "tensors");
+    }
+}
+
+static void pieces_of_plans_read_no_more(void)
+{
+    each_plan(6, pieces_read_no_more);
+}
+
+START_TEST(the_cost_of_a_piece_depends_on_its_narrowed_question_alone)
+{
+    each_question(_i, 52, 4000, pieces_of_plans_read_no_more);
+}
+END_TEST
+
 /* --- round trips --------------------------------------------------------------------------------
  */
 
@@ -720,6 +759,8 @@ static Suite *suite(void)
     tcase_add_loop_test(engines, no_step_is_shorter_than_its_bounds, 0, BATCHES);
     tcase_add_loop_test(engines, the_event_engine_agrees_with_the_recurrence, 0, BATCHES);
     tcase_add_loop_test(engines, cached_costs_of_an_evaluator_change_no_answer, 0, BATCHES);
+    tcase_add_loop_test(engines, the_cost_of_a_piece_depends_on_its_narrowed_question_alone, 0,
+                        BATCHES);
     TCase *trips = add_case(s, "round trips");
     tcase_add_loop_test(trips, a_plan_file_reads_back_bit_for_bit, 0, BATCHES);
     tcase_add_loop_test(trips, a_layout_reads_back_bit_for_bit, 0, BATCHES);
