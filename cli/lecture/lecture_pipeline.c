@@ -62,8 +62,9 @@ static void add_bubbles(struct lecture *lecture, const struct lecture_case *of)
                                             .detailed = time->bubble_s / of->prediction->step_s },
                       words[pipeline.schedule].of_total);
     text_add(&row->filled, "%s / (%.0f + %s)", idle.text, work, idle.text);
-    lecture_gap(row, "%s of the step are neither compute of the busiest stage nor bubble.",
-                in_seconds(of->prediction->step_s - busy_s - time->bubble_s).text);
+    lecture_gap(
+        row, "Besides the busiest stage's compute and the bubble, the step has %s of other time.",
+        in_seconds(of->prediction->step_s - busy_s - time->bubble_s).text);
 }
 
 static void fill_message(struct lecture_row *row, const struct textbook_setup *textbook)
