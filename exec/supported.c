@@ -135,19 +135,22 @@ static bool shards_along_a_v(const struct plan *plan, const struct model *model)
 }
 
 const struct refusal run_refusals[] = {
-    { "zero", "ZeRO-2 and 3 with chunks placed as a V can't be run yet", shards_along_a_v },
+    { "zero", "ZeRO-2 and 3 can't be run yet with chunks that go down the stages and back up (a V)",
+      shards_along_a_v },
     { "cp", "context parallelism can't be run yet", splits_context },
     { "ep", "experts can't be run yet", splits_experts },
     { "model", "modules that predict later tokens can't be run yet", predicts_later },
-    { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
+    { "shard", "sharding over fewer than all data ranks can't be run yet", shards_in_part },
     { "offload", "offloading can't be run yet", offloads },
-    { "recompute", "only selective recompute of attention's core, and op-selective, can be run yet",
+    { "recompute",
+      "of selective recompute, only that of core attention and op-selective can be "
+      "run yet",
       replays_other_parts },
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
-    { "schedule", "two copies of a stage can't be run yet", has_two_copies },
+    { "schedule", "schedules with two copies of each stage can't be run yet", has_two_copies },
     { "exchange",
       "compressed or sparse exchanges of a tied embedding can't be run with chunks placed as a V "
-      "yet",
+      "(down the stages and back up) yet",
       exchanges_one_table_twice },
     { "dtype", "only the precisions fp32, bf16 and fp16 can be run yet", has_another_precision },
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",

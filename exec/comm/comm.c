@@ -28,7 +28,7 @@ static const size_t sizes[NUM_ELEMENTS] = {
 
 const char *const reduction_names[NUM_REDUCTIONS + 1] = { "sum", "max" };
 
-static_assert(sizeof(struct comm_call) <= STREAM_ARGS_BYTES, "a stream takes no more along");
+static_assert(sizeof(struct comm_call) <= STREAM_ARGS_BYTES, "a stream copies no larger call");
 
 size_t element_bytes(enum element element)
 {

@@ -91,7 +91,8 @@ double exchanger_planned_bytes(const struct exchanger *exchanger);
 
 /* --- state that lasts from step to step ----------------------------------------------------- */
 
-/* Name of the state that each rank keeps beside weights and moments: "error memory"; NULL: none. */
+/* Name of the state that each rank keeps in addition to weights and moments, such as "error memory"
+ * (the error-feedback buffer); NULL: none. */
 const char *exchange_keeps(const struct exchange *exchange);
 
 /* One array of the state that exchange_keeps names, in device memory; owned by the exchanger. */

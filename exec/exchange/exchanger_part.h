@@ -39,10 +39,11 @@ struct exchanger {
     float *own, *sum; /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
                          estimates */
     float *pending,
-        *late;         /* async: gradients of the previous step; sums that are not applied yet */
-    double *distances; /* robust rules: squared distances between all ranks, then their weights */
-    char *messages;    /* messages of all ranks, in rank order */
-    size_t message_bytes;         /* bytes of each message */
+        *late;            /* async: gradients of the previous step; sums that are not applied yet */
+    double *distances;    /* robust aggregation: squared distances between all ranks, then their
+                           * weights */
+    char *messages;       /* messages of all ranks, in rank order */
+    size_t message_bytes; /* bytes of each message */
     struct power_factors *powers; /* in the arena */
 };
 

@@ -1,5 +1,6 @@
-/* Robust rules: each rank receives its part of all ranks' gradients, combines them, and sends the
- * result to all. Rules that weigh whole gradients first sum the squared distances of all parts. */
+/* Byzantine-robust aggregation rules: each rank receives its part of all ranks' gradients, combines
+ * them, and sends the result to all. Rules that weigh whole gradients first sum the squared
+ * distances of all parts. */
 #include "sim/exchange/robust.h"
 
 #include "exec/exchange/methods.h"

@@ -84,7 +84,8 @@ static void run_head_norm(struct flow *flow, const struct op *op)
     machine_give_back(flow->machine, spare);
 }
 
-/* Overwrites the incoming gradient or, if the result is added to another gradient, that one. */
+/* Writes the result over the incoming gradient or, if it is added to another gradient, over that
+ * one. */
 static void run_norm(struct flow *flow, const struct op *op)
 {
     if (flow_is_head_norm(flow, op)) {
@@ -159,8 +160,8 @@ static void run_flash(struct flow *flow, const struct op *op)
     machine_give_back(m, scratch);
 }
 
-/* The context has two backward products: one for the gradient of the probabilities, one for the
- * gradient of the values. */
+/* The product of probabilities and values has two backward products: one for the gradient of the
+ * probabilities, one for the gradient of the values. */
 static void run_context(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -185,9 +186,9 @@ static void run_softmax(struct flow *flow, const struct op *op)
           .keeps = op->in.count > 2 ? flow_in(flow, op, 2) : NULL, .dscores = dscores);
 }
 
-/* There are two OP_SCORES: the first makes the gradient of queries, the second that of keys. Both
- * add to an array that the context's product has already written. The second is recognised by its
- * summand, which the first made. */
+/* A backward list has two OP_SCORES: the first makes the gradient of queries, the second that of
+ * keys. Both add to an array that the backward of the context's product has already written. The
+ * second reads as its summand what the first made. */
 static void run_scores(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -217,7 +218,8 @@ static void run_dispatch(struct flow *flow, const struct op *op)
           .x = flow_in(flow, op, 0), .places = flow_in(flow, op, 1), .y = flow_out(flow, op, 0));
 }
 
-/* Makes the gradients of the rows in the experts' places, and of their shares. */
+/* Makes the gradients of the experts' output rows, and of their shares (the router's weights of
+ * these rows). */
 static void run_combine(struct flow *flow, const struct op *op)
 {
     struct passage passage = flow_passage(flow, op, op->out.at[0]);

@@ -79,7 +79,7 @@ struct activation_shape flow_activation(const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op);
 struct route flow_route(const struct op *op);
-/* The mapping between tokens and `placed`, a value in the experts' places. */
+/* The mapping between tokens and `placed`, a value whose rows are sorted by expert. */
 struct passage flow_passage(const struct flow *flow, const struct op *op, int placed);
 struct embedding flow_embedding(const struct flow *flow, const struct op *op);
 struct cross_entropy flow_loss(const struct flow *flow, long rows, double columns);

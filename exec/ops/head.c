@@ -100,7 +100,7 @@ static void free_read(const struct block_ops *ops, int i, bool is_last_block)
             flow_free(flow, op->in.at[j]);
 }
 
-/* Blocks are equal to within one row. */
+/* The sizes of two blocks differ by at most one row. */
 static int each_block(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
 {
     const struct ops *list = flow->list;

@@ -17,7 +17,8 @@ enum keeping {
     KEEP_ALL,
     KEEP_SOME,    /* selective recompute: the values that models/replay.h keeps */
     KEEP_INPUT,   /* full recompute */
-    KEEP_NOTHING, /* recomputed together with the layers before it, from the input of the first */
+    KEEP_NOTHING, /* recomputed together with the layers before it, from the input of the first of
+                   * them */
 };
 
 struct slot {

@@ -12,9 +12,9 @@ struct group *rank_world(struct rank *rank);
 
 /* All ranks call these together, between steps. rank_mean_losses: turns the ranks' losses into
  * means over the tokens of the global batch. rank_most: the largest of each value over all ranks.
- * The third function returns whether it is true on all ranks. On a rank where it is false `err`
- * keeps its own cause; on the other ranks it is ERR_SYSTEM. All return false when another rank
- * cannot be reached. */
+ * rank_agrees: whether `ok` is true on all ranks; on a rank where `ok` is false, `err` keeps its
+ * own cause, and on the other ranks it is ERR_SYSTEM. All return false when another rank cannot be
+ * reached. */
 bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *err);
 bool rank_most(struct rank *rank, double *values, int count, struct err *err);
 bool rank_agrees(struct rank *rank, bool ok, struct err *err);

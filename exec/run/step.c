@@ -90,7 +90,7 @@ static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
     return rank->graphs ? pass_graphs_run(rank->graphs, &call) : chunk_pass(&rank->machine, &call);
 }
 
-/* The messages of the same microbatch in the chunk `chunks_on` places further. */
+/* The messages of the same microbatch for the chunk `chunks_on` chunks later in the model. */
 static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
 {
     struct instr other = *instr;
