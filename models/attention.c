@@ -106,8 +106,8 @@ static const struct attention_inputs no_inputs = {
     .relative_keys = NO_ID, .keys = NO_ID, .values = NO_ID, .chosen = NO_ID
 };
 
-/* The core's inputs besides `heads`, which are the queries, keys and values of the block's own
- * tokens. */
+/* The inputs of core attention besides `heads`, which are the queries, keys and values of the
+ * block's own tokens. */
 static struct attention_inputs inputs_beside(struct builder *b, int heads)
 {
     struct attention_inputs inputs = no_inputs;
@@ -125,7 +125,7 @@ static struct attention_inputs inputs_beside(struct builder *b, int heads)
 
 /* A decoder's second attention, to the encoder's output (Raffel et al. 2020): queries are projected
  * from the block's rows, keys and values from the encoder's. All blocks read the same rows of the
- * encoder, which count as a value of the encoder's, not of each block. */
+ * encoder, so these rows are kept once, by the encoder. */
 static void add_cross_attention(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

@@ -25,7 +25,8 @@ static void read_and_keep(struct builder *b, struct op *op, int value)
     keep(b, op, value);
 }
 
-/* The same for the keys of distances, which are not among the sizes of attention's inputs. */
+/* Makes the core also read and keep the keys of distances, whose bytes are not among the sizes of
+ * attention's inputs. */
 static void read_relative_keys(struct builder *b, struct op *op, int keys)
 {
     read_and_keep(b, op, keys);
@@ -285,7 +286,7 @@ static void leave_core(struct builder *b)
     if (core->kind != OP_FLASH_ATTENTION)
         return;
     ids_add(&core->saved, b->value);
-    store_as(b, output, b->options->stores.attention); /* the same value with one context rank */
+    store_as(b, output, b->options->stores.attention); /* is b->value with one context rank */
     core->bytes += store_as(b, b->value, b->options->stores.attention);
 }
 

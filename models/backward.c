@@ -279,7 +279,8 @@ static int push_gather(struct maker *m, const struct op *enter, int shard)
     return make_like(m, op, enter->out.at[0]);
 }
 
-/* Makes an activation's output again from its input, as it waited. Returns the output. */
+/* Recomputes an activation's output from its input, in the type in which the input was kept.
+ * Returns the output. */
 static int push_activation_again(struct maker *m, const struct op *activation)
 {
     struct op *op = push(m, activation, PASS_BACKWARD_WEIGHT);
@@ -291,7 +292,7 @@ static int push_activation_again(struct maker *m, const struct op *activation)
 }
 
 /* The copy of a product's input for the weight gradient, on this rank: the copy that was kept, or
- * one that is made of the kept 16-bit input, or of the activation's output, made again. */
+ * one that is made of the kept 16-bit input, or of the recomputed output of the activation. */
 static int push_copy(struct maker *m, const struct op *gemm, int copy)
 {
     int at = ops_quantizer(m->forward, gemm->in.at[0]);
@@ -378,12 +379,12 @@ static void push_norm(struct maker *m, const struct op *norm)
     op->bytes += layer_element_bytes(m->options) * op->m * op->n;
 }
 
-/* The gradient of the residual stream is passed on unchanged, and so is that of the first of two
- * parallel parts if it has no dropout. */
+/* The gradient of the residual stream is passed on unchanged. If attention and feed-forward are
+ * parallel, so is the gradient of the first of them, unless it has dropout. */
 static void push_residual(struct maker *m, const struct op *residual)
 {
     struct op *op = push_traffic(m, residual, PASS_BACKWARD_INPUT);
-    op->weights.count = 0; /* the product to which the bias belongs sums the bias gradient */
+    op->weights.count = 0; /* the product that the bias belongs to also sums the bias gradient */
     if (residual->in.count > 1)
         pass_gradient(m, op->in.at[0], residual->in.at[1]);
     if (residual->in.count > 2 && residual->variant[0] == '\0')
@@ -423,9 +424,9 @@ static void push_row_blocks(struct maker *m, const struct op *logits)
         push_leave(m, enter);
 }
 
-/* Sets the sizes of a gradient of a forward product of m x n from k. The first operand's gradient
- * is m x k from n. The second operand's gradient has a row of the head's width per key: it is n x k
- * from m for scores, whose columns are keys, and k x n from m for the context. */
+/* Sets the sizes of a gradient of attention's forward product of m x n from k. The first operand's
+ * gradient is m x k from n. The second operand has one row of the head's width per key: its
+ * gradient is n x k from m for scores, whose columns are keys, and k x n from m for the context. */
 static void turn_product(struct op *op, bool is_second)
 {
     double m = op->m, n = op->n, k = op->k;
@@ -461,8 +462,8 @@ static void push_flash(struct maker *m, const struct op *attention)
     op->model_flops = 2 * attention->model_flops;
 }
 
-/* Makes the gradients of the experts' rows and, if the combine multiplied by their shares, of
- * these. */
+/* Makes the gradients of the experts' output rows and, if the combine multiplied by their shares
+ * (the router's weights), of the shares. */
 static void push_combine(struct maker *m, const struct op *combine)
 {
     struct op *op = push_traffic(m, combine, PASS_BACKWARD_INPUT);

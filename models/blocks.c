@@ -370,13 +370,14 @@ json_t *blocks_write(const struct model *model)
     return runs;
 }
 
-/* Keeps (heads + 2 kv_heads) head_dim within an int, as some code computes with ints. */
+/* Checks that (heads + 2 kv_heads) head_dim fits in an int, as some code computes with ints. */
 static bool check_kind(const struct block_kind *kind, struct err *err)
 {
     double width = (double)kind->heads * kind->head_dim;
     if (width > 5e8)
-        return err_set(err, ERR_INPUT, "head_dim", "%d heads of %d are wider than 500000000",
-                       kind->heads, kind->head_dim);
+        return err_set(err, ERR_INPUT, "head_dim",
+                       "%d heads of width %d are together wider than 500000000", kind->heads,
+                       kind->head_dim);
     if (kind->kv_heads > kind->heads || kind->heads % kind->kv_heads != 0)
         return err_set(err, ERR_INPUT, "kv_heads",
                        "%d key and value heads do not divide the %d query heads", kind->kv_heads,

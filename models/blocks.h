@@ -51,8 +51,8 @@ bool blocks_of_experts(struct model *model, struct err *err);
  * omits are those of the model, which must have been derived. `runs` NULL: all blocks are of one
  * kind. */
 bool blocks_read(const json_t *runs, struct model *model, struct err *err);
-/* Writes "blocks". NULL when all blocks are of one kind, or when the runs follow from first_dense
- * and moe_step. */
+/* Writes "blocks". Returns NULL when all blocks are of one kind, or when the runs follow from
+ * first_dense and moe_step. */
 json_t *blocks_write(const struct model *model);
 /* Checks the widths of all kinds, and that the number of layers is a multiple of the layers in one
  * round of runs. */

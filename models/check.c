@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Checks the texts again, for models that were not read by fields_read. */
+/* Checks the text fields again, for models that were not read by fields_read. */
 static bool check_texts(const struct model *model, struct err *err)
 {
     if (model->name[0] == '\0')

@@ -132,7 +132,7 @@ static int add_teacher(struct builder *b, const struct indexer *indexer, int hea
     return b->value;
 }
 
-/* Reads the scores of the chosen keys, which are made again, and attention's probabilities. */
+/* Reads the scores of the chosen keys, which are computed again, and attention's probabilities. */
 void add_index_loss(struct builder *b, const struct indexer *indexer, int heads)
 {
     const struct layer_dims *d = b->dims;

@@ -15,8 +15,8 @@ static void add_joined_columns(struct builder *b)
     add_mark(b, OP_TENSOR_JOIN, "later_join", b->dims->hidden);
 }
 
-/* Concatenates the current rows and the embedding's rows. The backward copies the part of the
- * gradient of each. */
+/* Concatenates the current rows and the embedding's rows. The backward copies each one's part of
+ * the gradient. */
 static void add_join(struct builder *b, int embedded)
 {
     const struct layer_dims *d = b->dims;

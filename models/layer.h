@@ -64,9 +64,10 @@ struct layer_options {
     const struct unfused_ops *unfused;
     enum dtype dtype;            /* type of activations and of GEMM inputs that are not quantised */
     const struct recipe *recipe; /* quantisation of a block's linear layers; NULL: none */
-    struct stores stores;        /* how values wait for the backward, with a recipe */
-    int copies; /* quantised copies of a tensor that two products read: 1 (shared) or 2 (one each)
-                 */
+    struct stores stores;        /* the types in which values are kept for the backward, if there is
+                                  * a recipe */
+    int copies; /* quantised copies of a tensor that two products read: 1 (both share it) or 2 (one
+                 * for each) */
     bool keeps_gathered; /* products keep gathered inputs for the backward; else each rank keeps its
                             part and gathers again */
     bool leaves_vocab_odd; /* a rank's vocabulary is not padded to whole tiles */
@@ -79,8 +80,9 @@ struct layer_options {
                                   experts of a rank */
     bool sends_quantized;   /* rows travel to their experts quantised, and so do their gradients */
     bool shared_beside;     /* the shared expert overlaps the exchanges of rows */
-    bool norms_in_products; /* the norm before a dense part is a part of the linear layer that reads
-                               it; that before experts or latent attention never is */
+    bool norms_in_products; /* the norm before attention or a dense feed-forward is fused with the
+                             * linear layer that reads it; a norm before experts or latent attention
+                             * never is */
     bool pads_rows; /* quantised rows of experts are first copied to blocks of aligned length */
     double gradient_bytes; /* bytes of one element of the weight gradient's accumulator */
     double logits_rows;    /* maximum number of rows of logits that the head computes at once;
@@ -102,9 +104,9 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
 struct ops later_forward(const struct model *model, const struct layer_dims *dims,
                          const struct layer_options *options, struct arena *arena);
 
-/* Number of row blocks in which the head computes its logits, equal to within one row; 0: all rows
- * at once. With row blocks the forward keeps no logits, and the backward recomputes them block by
- * block. */
+/* Number of row blocks in which the head computes its logits, whose sizes differ by at most one
+ * row; 0: all rows at once. With row blocks the forward keeps no logits, and the backward
+ * recomputes them block by block. */
 double head_row_blocks(const struct layer_dims *dims, const struct layer_options *options);
 
 /* The backward of a forward list, in reverse order. Each op is tagged as input gradient (B) or
@@ -125,8 +127,8 @@ double ops_flops(struct ops ops);
 double ops_model_flops(struct ops ops);
 
 /* Model FLOPs of one training step over `sequences` of `seq` tokens: one forward and one backward.
- * Causal attention counts half, and only within documents. The output head counts, the embedding
- * look-up does not. */
+ * Causal attention counts as half of full attention, and only within documents. The output head
+ * counts, the embedding look-up does not. */
 double model_step_flops(const struct model *model, double sequences, double seq);
 /* Parameters of all blocks' matrices: linear layers, routers and experts. */
 double model_matrix_parameters(const struct model *model);

@@ -222,7 +222,7 @@ static bool has_norm_after(const struct builder *b)
     return b->model->norm_place == NORMS_AFTER || b->model->norm_place == NORMS_AROUND;
 }
 
-/* Whether both parts of the block read its input. */
+/* Whether attention and feed-forward of the block both read its input. */
 static bool is_parallel(const struct builder *b)
 {
     return b->model->parallel != PARALLEL_NO && b->model->attention != ATTENTION_NONE &&
@@ -518,8 +518,8 @@ static bool read_product(struct builder *b, const struct op *product, struct op 
     return has_bias;
 }
 
-/* Makes the residual of parallel parts also read the first part's output. With dropout, each part
- * has a mask of its own. */
+/* Makes the residual sum of parallel attention and feed-forward also read the output of the first.
+ * With dropout, each has a mask of its own. */
 static void read_branch(struct builder *b, struct op *op)
 {
     double values = op->m * op->n;
@@ -537,7 +537,7 @@ static void read_branch(struct builder *b, struct op *op)
 
 /* Bias, dropout, and the sum with the residual stream. The backward applies the dropout mask to the
  * branch's gradient and adds the gradients of the two branches. If norms' kernels add these
- * gradients, it only copies the stream's gradient for the branch. */
+ * gradients, this op only copies the stream's gradient for the branch. */
 void add_residual(struct builder *b, const char *name)
 {
     double element_bytes = b->element_bytes;

@@ -22,7 +22,7 @@ struct builder {
     enum op_region region;   /* region that new ops get */
     int stream;              /* the residual stream; NO_ID: the list has none */
     int entered;             /* a block's input */
-    int normed;              /* a block's input after its first norm; NO_ID: not made yet */
+    int normed;              /* a block's input after its first norm; NO_ID: not computed yet */
     int branch; /* the output of the block's first part, if the second part's residual adds it;
                    else NO_ID */
     short draws;
@@ -48,8 +48,8 @@ void keep_output(struct builder *b, struct op *op, enum value_form form, double 
  * kept. */
 void keep(struct builder *b, struct op *op, int value);
 void keep_input(struct builder *b, struct op *op); /* keeps the op's first input */
-/* Makes a 16-bit value wait for the backward in another type, if there is a recipe; returns the
- * bytes that are written for this, or 0. */
+/* If there is a recipe, keeps a 16-bit value for the backward in another type; returns the bytes
+ * that are written for this, or 0. */
 double store_as(struct builder *b, int value, enum storage storage);
 struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,
                              double columns);
@@ -73,10 +73,10 @@ void add_head_norm(struct builder *b, const char *name);
  * with the residual stream, if any. The result is the new stream. */
 void add_residual(struct builder *b, const char *name);
 
-/* Called before and after a part of a block (attention or feed-forward). They add the norms before
- * it, after it or both, and the residual. stands_alone: the norm is never a part of the linear
- * layer that reads it. Recompute of layernorm repeats only norms that are no such part (Megatron
- * Core, models/gpt/gpt_layer_specs.py: Transformer Engine's LayerNormLinear). */
+/* Called before and after attention or the feed-forward of a block. They add the norms before it,
+ * after it or both, and the residual. stands_alone: the norm is never fused with the linear layer
+ * that reads it. Recompute of layernorm repeats only norms that are not fused so (Megatron Core,
+ * models/gpt/gpt_layer_specs.py: Transformer Engine's LayerNormLinear). */
 void begin_part(struct builder *b, const char *norm, bool stands_alone);
 void end_part(struct builder *b, const char *norm, const char *residual);
 
@@ -128,8 +128,9 @@ struct latent_rows {
 void add_latent_heads(struct builder *b, struct latent_rows *from);
 
 /* Sparse attention's indexer (indexer.c). add_indexer: scores all earlier keys and chooses
- * index_topk of them for each token. add_index_loss: trains it by what attention gave to the chosen
- * keys; `heads` are the attention core's queries, keys and values. The current value stays. */
+ * index_topk of them for each token. add_index_loss: trains it towards the probabilities that
+ * attention gave to the chosen keys; `heads` are the attention core's queries, keys and values. The
+ * current value does not change. */
 struct indexer {
     int rows;    /* value with the queries, keys and head weights of the indexer */
     int chosen;  /* the chosen keys, one list for all heads */

@@ -330,8 +330,8 @@ static bool reads_window(const struct family *family)
     return false;
 }
 
-/* Clears the sizes of parts that no block has. Attention in chunks of 0 tokens is full
- * attention. */
+/* Clears the sizes that no block uses: of chunked or windowed attention, and of experts. Attention
+ * in chunks of 0 tokens is full attention. */
 static void leave_out(const struct family *family, struct layers *layers, struct model *out)
 {
     for (int i = 0; i < out->layers; i++)

@@ -72,9 +72,11 @@ const struct field model_fields[] = {
       .min = 0, .max = 1e8, .fallback = "0",
       .doc = "Mean of the squared lengths divided by the square of the mean." },
     { "document_cube", .offset = offsetof(struct model, documents.cube), .kind = FIELD_NUMBER,
-      .min = 0, .max = 1e16, .fallback = "0", .doc = "The same for third powers." },
+      .min = 0, .max = 1e16, .fallback = "0",
+      .doc = "Mean of the lengths' third powers divided by the third power of the mean." },
     { "document_fourth", .offset = offsetof(struct model, documents.fourth), .kind = FIELD_NUMBER,
-      .min = 0, .max = 1e24, .fallback = "0", .doc = "The same for fourth powers." },
+      .min = 0, .max = 1e24, .fallback = "0",
+      .doc = "Mean of the lengths' fourth powers divided by the fourth power of the mean." },
     /* model_write writes this and later fields only if they differ from their fallback, which is
      * 0. */
     { F(attention), .kind = FIELD_NAME, .names = attention_kind_names, .fallback = "full",
@@ -89,9 +91,10 @@ const struct field model_fields[] = {
       .doc = "For attention of kind low_rank: rows to which keys and values are projected along "
              "the sequence." },
     { F(sinks), .kind = FIELD_BOOL, .fallback = "no",
-      .doc = "A learned score per query head that is added to those of the keys in the softmax." },
+      .doc = "A learned score per query head that takes part in the softmax beside the keys' "
+             "scores (attention sink)." },
     { F(attention_gate), .kind = FIELD_BOOL, .fallback = "no",
-      .doc = "The output of attention is gated by a product with the width of q." },
+      .doc = "The output of attention is gated; a linear layer as wide as q computes the gates." },
     { F(out_bias), .kind = FIELD_BOOL, .fallback = "no",
       .doc = "Bias on the output of attention even without linear_bias." },
     { F(ffn_bias), .kind = FIELD_BOOL, .fallback = "no",
@@ -135,18 +138,18 @@ const struct field model_fields[] = {
       .doc = "Trained biases of the router." },
     { "routing", .offset = offsetof(struct model, routing.kind), .kind = FIELD_NAME,
       .names = routing_names, .fallback = "balanced",
-      .doc = "Spread of tokens over experts: equal, random, with a popularity of relative standard "
-             "deviation routing_cv, or such that the most loaded rank has routing_factor times the "
-             "mean. --routing "
-             "writes this key and the next two." },
+      .doc = "Spread of tokens over experts: equal loads; random; random with experts whose "
+             "popularity has the relative standard deviation routing_cv; or such that the most "
+             "loaded rank has routing_factor times the mean load. --routing writes this key and "
+             "the next two." },
     { "routing_cv", .offset = offsetof(struct model, routing.cv), .kind = FIELD_NUMBER, .min = 0,
       .max = 10, .fallback = "0",
       .doc = "Standard deviation of experts' popularity divided by its mean." },
     { "routing_factor", .offset = offsetof(struct model, routing.factor), .kind = FIELD_NUMBER,
       .min = 0, .max = 1e6, .fallback = "0", .doc = "Largest load of a rank divided by the mean." },
     { F(score_bias), .kind = FIELD_BOOL, .fallback = "no",
-      .doc = "Biases that are added when experts are chosen; they have no gradient and no "
-             "optimizer state." },
+      .doc = "Biases that are added to the scores when experts are chosen; they have no gradient "
+             "and no optimizer state." },
     { F(expert_bias), .kind = FIELD_BOOL, .fallback = "no",
       .doc = "Biases on the projections of experts." },
     { F(q_lora), .kind = FIELD_INT, .min = 0, .max = 1e7, .fallback = "0",
@@ -163,9 +166,9 @@ const struct field model_fields[] = {
     { F(index_heads), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Sparse attention: heads of the indexer that chooses keys." },
     { F(index_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
-      .doc = "Sparse attention: width of one of its heads." },
+      .doc = "Sparse attention: width of a head of the indexer." },
     { F(index_topk), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
-      .doc = "Sparse attention: keys that a token attends to." },
+      .doc = "Sparse attention: number of keys that a token attends to." },
     { F(linear_key_heads), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Delta rule: heads of keys. Mamba: groups of B and C." },
     { F(linear_value_heads), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",

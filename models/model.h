@@ -23,8 +23,8 @@ enum activation_kind {
     ACTIVATION_GEGLU,
     ACTIVATION_RELU2, /* the square of relu */
 };
-/* A part of a block has a norm before it, after it, or both; or the residual sum that ends it is
- * normalised. */
+/* Attention and feed-forward have a norm before each, after each, or both; or the sum with the
+ * residual stream that ends each is normalised. */
 enum norm_place { NORMS_BEFORE, NORMS_AFTER, NORMS_AROUND, NORMS_OF_SUM };
 /* Attention and feed-forward run one after the other, or both read the block's input, with one norm
  * each or with one norm for both. */
@@ -189,8 +189,8 @@ bool model_check(const struct model *model, struct err *err);
  * modelled (models/counted.c). The error names the feature and states the parameter counts. */
 bool model_has_costs(const struct model *model, struct err *err);
 
-/* A part of the model that no measured run has, in the plural, such as "linear mixers"; NULL: runs
- * with all of its parts were measured (models/unmeasured.c). */
+/* A feature of the model that no measured run has, in the plural, such as "linear mixers"; NULL:
+ * runs with all of its features were measured (models/unmeasured.c). */
 const char *model_unmeasured(const struct model *model);
 
 /* Whether two derived models have equal fields, apart from name, summary and source. If so, one

@@ -69,7 +69,7 @@ extern const struct op_kind_info op_kind_infos[NUM_OP_KINDS];
 /* FORWARD, or which half of the backward: input gradients (B) or weight gradients (W). */
 enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 
-/* The part of a block that an op belongs to; selective recompute selects some of these parts
+/* The module of a block that an op belongs to; selective recompute selects some of these modules
  * (models/replay.h). */
 enum op_region {
     REGION_REST,
@@ -120,9 +120,8 @@ struct op {
     struct ids saved;    /* forward ops: values kept for their backward */
     short sum[MAX_SUMS]; /* for each output: the value that it is added to, such as the gradient
                             from another reader; or NO_ID */
-    short
-        which;  /* enum activation_kind or enum norm_kind of the op, or of the part fused into it */
-    short draw; /* the op's index among the ops that draw random numbers (dropout) */
+    short which; /* enum activation_kind or enum norm_kind of the op, or of the op fused into it */
+    short draw;  /* the op's index among the ops that draw random numbers (dropout) */
     double m, n, k, batch;
     double matrices[MAX_MATRICES]; /* output columns of each matrix; all 0: one matrix */
     double flops;                  /* executed */

@@ -128,7 +128,7 @@ static double attention_parameters(const struct model *model)
     return 0;
 }
 
-/* Each part of a block that adds to the residual stream has one norm, or two norms around it. */
+/* Attention (or another mixer) and feed-forward have one norm each, or two norms around each. */
 static double count_norms(const struct model *model)
 {
     bool has_attention = model->attention != ATTENTION_NONE;
