@@ -30,7 +30,7 @@ void *arena_room(struct arena *arena, size_t bytes);
 #define ARENA_NEW(arena, type)      ((type *)arena_alloc((arena), sizeof(type)))
 #define ARENA_ARRAY(arena, type, n) ((type *)arena_array((arena), sizeof(type), (n)))
 #define ARENA_ROOM(arena, type, n)  ((type *)arena_room((arena), sizeof(type) * (n)))
-void *arena_array(struct arena *arena, size_t size, size_t n); /* n * size, overflow checked */
+void *arena_array(struct arena *arena, size_t size, size_t n); /* checks n * size for overflow */
 char *arena_text(struct arena *arena, const char *text);       /* copies the text */
 
 struct arena_mark arena_mark(const struct arena *arena);

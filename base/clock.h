@@ -1,4 +1,4 @@
-/* base/clock.h - clocks: only differences of two readings are meaningful. */
+/* base/clock.h - clocks; only the difference of two readings has a meaning. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

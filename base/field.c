@@ -97,7 +97,7 @@ json_t *fields_write(const struct field *fields, size_t n, const void *in)
             continue;
         json_t *value = field_forms[field->kind].write(field, (const char *)in + field->offset);
         int status = json_object_set_new(object, field->name, value);
-        /* holds because callers write neither NaN nor text that is not UTF-8 */
+        /* cannot fail, as callers write neither NaN nor text that is not UTF-8 */
         assert(status == 0);
         (void)status;
     }

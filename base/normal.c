@@ -53,8 +53,8 @@ static double normal_exceeded(double tail)
 
 double maximum_quantile(double n, double probability)
 {
-    double each = log(probability) /
-                  n; /* log of the probability that one of the n numbers is below the quantile */
+    /* the log of the probability that a single number is below the quantile */
+    double each = log(probability) / n;
     double tail = -expm1(each);
     return tail <= 0.5 ? normal_exceeded(tail) : -normal_exceeded(exp(each));
 }

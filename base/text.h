@@ -26,8 +26,8 @@ void text_lower(char *text);        /* changes only ASCII letters, in any locale
 int text_columns(const char *utf8); /* number of code points */
 bool text_ends_in(const char *text, const char *end);
 
-/* The entry of `names` nearest to `word` by edit distance, or NULL when none is close (more than a
- * third of the letters differ). For "did you mean". */
+/* The entry of `names` nearest to `word` by edit distance, for "did you mean"; NULL when none is
+ * close (if more than a third of the letters differ). */
 const char *text_nearest(const char *word, const char *const *names, size_t n);
 
 #endif

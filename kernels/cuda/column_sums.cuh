@@ -10,7 +10,7 @@
 
 enum { SLICE_WARPS = 8, LEAST_SLICE_ROWS = 32, MOST_SLICES = 64 };
 
-/* slices[num_slices, K, width]. Sums a slice of rows. A warp has LANES x N columns and every
+/* Sums a slice of rows into slices[num_slices, K, width]. A warp has LANES x N columns and every
  * SLICE_WARPS-th row of its slice. terms(row, column, out) gives K terms for each of the N columns
  * from `column` on. */
 template <int K, int N, typename Terms>

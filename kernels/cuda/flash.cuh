@@ -14,8 +14,8 @@
 /* Constants to compute exponentials as powers of 2. */
 constexpr float LOG2_E = 1.4426950408889634F, LN_2 = 0.6931471805599453F;
 
-/* Whether tiles of a type and a head size are compiled. Most tests do with 6 of the 10 kinds, among
- * which is each type and each size (Makefile). */
+/* Whether tiles of a type and a head size are compiled. Most tests compile 6 of the 10
+ * combinations, which cover each type and each size (Makefile). */
 #ifdef FEWER_TILES
 constexpr bool has_tiles(bf16, int head_dim)
 {
@@ -57,7 +57,7 @@ template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, c
                                    : cudaErrorInvalidValue;
 }
 
-/* Most shared memory that a block may have on sm_86, 89 and 120, which allow the least. */
+/* The limit of a block's shared memory on sm_86, 89 and 120, which allow the least. */
 enum { MOST_SHARED_BYTES = 99 << 10 };
 
 /* In the backward, blocks of keys sum over the query heads that share the keys. If there are few

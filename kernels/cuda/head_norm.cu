@@ -75,8 +75,8 @@ __global__ void head_norm_backward(struct head_norm_backward a, struct head_layo
     }
 }
 
-/* Terms of the gradient of one gamma: that of the queries or that of the key. Their heads are the
- * `count` heads from head `first` on in each key-value group. In qkv, a group also has a value
+/* Terms of the gradient of one gamma, either that of the queries or that of the keys. It applies to
+ * `count` heads, from head `first` on, in each key-value group. In qkv, a group also has a value
  * head, which adds one head per group to the offset. */
 template <typename T> struct head_terms {
     struct head_norm_backward a;

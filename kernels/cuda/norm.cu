@@ -1,6 +1,6 @@
 /* LayerNorm and RMSNorm. The backward reads its rows once and keeps them in registers, where they
- * fit; wider rows, and those that are not aligned, go through a kernel for the weights' gradients
- * and one for dx. */
+ * fit. Wider rows, and rows that are not aligned, go through two kernels: one for the weights'
+ * gradients and one for dx. */
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/norm.cuh"
 
@@ -89,7 +89,7 @@ template <typename T, int N, bool is_centered> struct norm_terms {
  */
 
 /* A block has several rows at once, each with row_threads threads, which are whole warps. A thread
- * has the same C runs of N columns of every row that it processes, and sums their terms of the
+ * has the same C runs of N columns in every row that it processes, and sums the terms of their
  * weights' gradients. */
 enum { NORM_THREADS = 512, NORM_WARPS = NORM_THREADS / LANES };
 enum {
@@ -134,7 +134,7 @@ __device__ __forceinline__ float sum_over_block(float value, int row_threads, fl
     return sum;
 }
 
-/* slices[blocks, 2 or 1, width]: the block's sums of the terms of gamma and beta. */
+/* Writes the block's sums of the terms of gamma and beta to slices[blocks, 2 or 1, width]. */
 template <typename T, int N, int C, bool is_centered>
 __global__ void __launch_bounds__(THREADS_OF_BLOCK<C>, BLOCKS_AT_ONCE<C>)
     norm_backward_rows(struct norm_backward a, int row_threads, float *slices)

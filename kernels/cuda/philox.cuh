@@ -39,7 +39,7 @@ __device__ __forceinline__ uint32_t word_of(const philox_block &block, uint32_t 
                   : (at == 2 ? block.words[2] : block.words[3]);
 }
 
-/* Dropout's draw (philox.h) and threshold: an element is kept when its word is not below the
+/* Dropout's draw (philox.h) and threshold: an element is kept if its word is at least the
  * threshold. */
 struct dropper {
     struct draw draw;

@@ -42,8 +42,8 @@ __device__ __forceinline__ void store(fp16 *to, float value)
     to->bits = fp16_bits_of(value);
 }
 
-/* N neighbours that are loaded or stored in one access. With N > 1 their address must be a multiple
- * of their size, which is at most 16 bytes. */
+/* N neighbours that are loaded or stored in one access. If N > 1, their address must be a multiple
+ * of their total size, which is at most 16 bytes. */
 template <typename T, int N> struct alignas(sizeof(T) * N) neighbours {
     T at[N];
 };

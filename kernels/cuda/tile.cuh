@@ -29,9 +29,9 @@ __device__ __forceinline__ int own_lane()
     return (int)threadIdx.x % LANES;
 }
 
-/* Where a row stores column `column`, a multiple of CHUNK. Without the permutation, 8 / RUN
- * neighbouring rows would have the same chunk in different banks, and further rows would use the
- * same banks again. */
+/* Where a row stores column `column`, a multiple of CHUNK. Without the permutation, only 8 / RUN
+ * neighbouring rows would have the same chunk in different banks; the next rows would use the same
+ * banks again. */
 template <int HEAD_DIM> __device__ __forceinline__ int place_of(int row, int column)
 {
     return column ^ row % 8 * RUN<HEAD_DIM> / 8 * CHUNK;
@@ -47,7 +47,8 @@ template <int HEAD_DIM, typename T> struct lane_row {
         : first(rows + row * HEAD_DIM + place_of<HEAD_DIM>(row, column))
     {
     }
-    /* `rows` further down, a multiple of 8, and `columns` to the right, a multiple of MMA_DEPTH. */
+    /* The address `rows` further down, a multiple of 8, and `columns` to the right, a multiple of
+     * MMA_DEPTH. */
     __device__ __forceinline__ void load(fragment to, int rows, int columns) const
     {
         load_matrices(to, first, columns % WIDTH * BYTES, further(rows, columns));

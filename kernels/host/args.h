@@ -339,7 +339,7 @@ struct orthogonalise_args {
     float *columns;
 };
 
-/* Ops of robust gradient exchanges, see kernels/host/robust.h. */
+/* Ops of gradient exchanges by Byzantine-robust aggregation, see kernels/host/robust.h. */
 struct robust_trim_args {
     long n;
     int count, trim;
@@ -355,7 +355,7 @@ struct robust_measure_args {
 };
 struct robust_weigh_args {
     int count, hostile;
-    bool picks_one; /* use Krum; otherwise the geometric median */
+    bool picks_one; /* true: Krum; false: the geometric median */
     const double *squares;
     double *weights;
 };

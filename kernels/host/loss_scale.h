@@ -17,7 +17,8 @@ struct loss_scale {
     double minimum, maximum;
 };
 
-struct loss_scale loss_scale_new(void); /* scale 65,536, growth_steps 2,000, limits 1 and 2^24 */
+struct loss_scale loss_scale_new(void); /* starts with scale 65,536, growth_steps 2,000, limits 1
+                                         * and 2^24 */
 
 /* Call it after each step; is_finite must be the same on all ranks. Returns false when gradients
  * overflow at the minimum scale: the run should then stop. */

@@ -87,7 +87,8 @@ static bool find(struct blas *out, struct err *err)
     void (*set_threads)(void) = find_function(library, "openblas_set_num_threads");
     if (!sgemm || !set_threads)
         return err_set(err, ERR_UNAVAILABLE, "openblas", "libopenblas.so.0 lacks cblas_sgemm");
-    ((void (*)(int))set_threads)(1); /* in case it was loaded before the variable was set */
+    ((void (*)(int))set_threads)(1); /* in case the library was loaded before the variable was
+                                      * set */
     *out = (struct blas){ .name = "openblas", .product = openblas_product, .sgemm = sgemm };
     return true;
 }

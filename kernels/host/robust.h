@@ -16,10 +16,10 @@ void robust_trimmed(long n, int count, const float *x, int trim, float scale, fl
 void robust_distances(long n, int count, const float *x, double *squares);
 
 /* Computes weights of the vectors, which sum to 1, from the squared distances between the vectors.
- * Krum (Blanchard et al. 2017, section 4): 1 for the vector with the least sum of squared distances
- * to its count - hostile - 2 nearest. Geometric median: Weiszfeld's iteration, smoothed near a
- * vector (Pillutla, Kakade and Harchaoui 2022, algorithm 1). A vector gets weight 0 if its
- * distances from most others are not finite. */
+ * Krum (Blanchard et al. 2017, section 4) gives weight 1 to the vector with the least sum of
+ * squared distances to its count - hostile - 2 nearest vectors. The geometric median is found by
+ * Weiszfeld's iteration, smoothed near a vector (Pillutla, Kakade and Harchaoui 2022, algorithm 1).
+ * A vector gets weight 0 if its distances from most others are not finite. */
 void robust_krum(int count, int hostile, const double *squares, double *weights);
 void robust_geometric_median(int count, const double *squares, double *weights);
 

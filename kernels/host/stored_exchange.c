@@ -1,5 +1,5 @@
-/* Kernels of compressed and partial gradient exchanges, on gradients and weights in fp32, for every
- * storage type. */
+/* Kernels of gradient exchanges that compress or average only some ranks. Gradients and weights are
+ * in fp32 for every storage type. */
 #include "kernels/host/combine.h"
 #include "kernels/host/low_rank.h"
 #include "kernels/host/stored.h"

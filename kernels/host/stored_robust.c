@@ -1,4 +1,4 @@
-/* Kernels of robust exchanges, on gradients in fp32, for every storage type. */
+/* Kernels of Byzantine-robust aggregation, on gradients in fp32, for every storage type. */
 #include "kernels/host/stored.h"
 
 void stored_robust_trim(const struct host_kernels *k, const struct robust_trim_args *a)
