@@ -18,10 +18,11 @@ const struct field convergence_fields[] = {
       .doc = "Length, in steps, of the transient of gossip or of periodic averages, divided by n^3 "
              "A^4 of the theory." },
     { .name = "memory_scale", NUMBER(memory_scale), .min = 0, .max = 1e30,
-      .doc = "The same for error feedback." },
+      .doc = "Length, in steps, of the transient of error feedback, divided by n^3 A^4 of the "
+             "theory." },
     { .name = "heterogeneity", NUMBER(heterogeneity), .min = 0, .max = 0.999,
-      .doc = "Share of the variance of one rank's gradient around the mean that its own data "
-             "cause; 0 for shuffled data." },
+      .doc = "Share of the variance of one rank's gradients that comes from its own data; 0 for "
+             "shuffled data." },
     { .name = "descent", .kind = FIELD_OTHER, .fallback = "{}",
       .doc = "The constants of the loss curve from which the scales are computed." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "{}",

@@ -51,7 +51,7 @@ static double attempt_s(double mtbf_s, double restart_s)
 }
 
 /* Share of the time spent in recoveries: their mean length times the rate of failures. Every
- * failure begins a recovery, also a failure within a recovery. */
+ * failure begins a recovery, even during another recovery. */
 static double restart_share(const struct renewal *renewal)
 {
     double q = renewal->deep.share, mtbf_s = renewal->mtbf_s;

@@ -53,8 +53,9 @@ static int kv_heads_of(const struct model *style, int heads)
     return count;
 }
 
-/* The style at another width, with one layer. The feed-forward width is rounded up to a multiple of
- * 256, as in LLaMA (Touvron et al. 2023); in small models to a multiple of the head width. */
+/* The style model at another width, with one layer. The feed-forward width is rounded up to a
+ * multiple of 256, as in LLaMA (Touvron et al. 2023); in small models to a multiple of the head
+ * width. */
 static struct model widened(const struct model *style, int heads)
 {
     enum { FFN_UNIT = 256 };
@@ -132,7 +133,8 @@ bool shape_of_size(const struct model *style, enum aspect aspect, double paramet
     double least = shape_least(style);
     if (parameters < least)
         return err_set(err, ERR_USAGE, "",
-                       "%.3g parameters are fewer than the %.3g of one layer of one head of %s",
+                       "%.3g parameters are fewer than the %.3g of one layer with one head in the "
+                       "style of %s",
                        parameters, least, style->name);
     *out = widened(style, heads_for(style, aspect, parameters));
     out->layers = layers_for(out, parameters);

@@ -79,9 +79,9 @@ struct collective_algo {
      * gathered one. */
     void (*cost)(const struct comm_group *group, enum collective collective, enum protocol protocol,
                  double message_bytes, double *latency_s, double *bytes_per_s);
-    /* The share of this bandwidth that is reached in measurements, where NCCL's model is known to
-     * be too optimistic. NCCL chooses algorithms without it, so only the predicted time uses it.
-     * NULL: 1. */
+    /* The share of this bandwidth that measurements reach, where NCCL's model is known to be too
+     * optimistic. NCCL chooses algorithms without it, so only the predicted time uses it. NULL:
+     * 1. */
     double (*reached)(const struct comm_group *group, enum collective collective);
 };
 extern const struct collective_algo collective_algos[];

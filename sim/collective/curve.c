@@ -20,7 +20,8 @@ const struct field curve_fields[] = {
     { .name = "nodes", .kind = FIELD_INT, AT(num_nodes), .min = 1, .max = 1e6, .fallback = "1",
       .doc = "Number of nodes that the group spans." },
     { .name = "fabric", .kind = FIELD_TEXT, AT(fabric), .size = sizeof((struct curve *)0)->fabric,
-      .doc = "Fabric of the level that connects them, as in the cluster's file." },
+      .doc = "Fabric of the cluster's level that connects these GPUs, named as in the cluster's "
+             "file." },
     { .name = "points", .kind = FIELD_OTHER,
       .doc = "At most 40, by size: [\"1 MiB\", \"92.2 us\"]." },
 };

@@ -105,7 +105,8 @@ const struct exchange_method exchange_methods[] = {
                         .min = 2, .max = 16 } },
       .phases = gathered_phases, .compressor = &quantiser },
     { .name = "topk", .tried = "topk:0.01", .form = "topk:R",
-      .summary = "Only a share R of the gradient elements, the largest, is sent; the others are added to later messages.",
+      .summary = "Only the largest gradient elements, a share R of all, are sent; the others are "
+                 "added to later messages.",
       .source = "Stich, Cordonnier and Jaggi 2018, MEM-SGD",
       .changes = "only the largest gradients are sent, the others later or never",
       .parameters = { KEPT, MEMORY }, .phases = gathered_phases, .compressor = &largest_elements },
@@ -115,7 +116,8 @@ const struct exchange_method exchange_methods[] = {
       .changes = "only the largest changes of gradients are sent, so the mean is late",
       .parameters = { KEPT }, .phases = gathered_phases, .compressor = &largest_changes },
     { .name = "neolithic", .tried = "neolithic:0.01", .form = "neolithic:R",
-      .summary = "Top-k in several rounds; each round sends from what the round before left out.",
+      .summary = "Top-k in several rounds; each round sends the largest elements that the earlier "
+                 "rounds left out.",
       .source = "Huang et al. 2022, NEOLITHIC, algorithm 2 (fast compressed communication)",
       .changes = "only the largest gradients are sent, in rounds that leave out less and less",
       .parameters = { KEPT, { "rounds", "Messages in a step.", COUNT(rounds), .min = 1,

@@ -66,8 +66,8 @@ static double bound(const struct exchange *exchange, const struct exchange_load 
     return least;
 }
 
-/* Gradient and error memory are read and their sum is written. The sum is read for each of the two
- * products. P Q^T is written, then subtracted from the sum, which is read and written. */
+/* Gradient and error-feedback buffer are read and their sum is written. The sum is read for each of
+ * the two products. P Q^T is written, then subtracted from the sum, which is read and written. */
 static double traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
                             int received)
 {

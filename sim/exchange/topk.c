@@ -1,5 +1,5 @@
 /* Top-k compression of gradients: a message has the k elements of largest magnitude. delta is the
- * share of the squared norm that is kept at least; error memory holds what was not sent. */
+ * smallest share of the squared norm that a message can have. */
 #include "sim/exchange/topk.h"
 
 #include "sim/exchange/methods.h"
@@ -35,9 +35,9 @@ static double bound_in_rounds(const struct exchange *exchange, const struct exch
     return 1 - pow(1 - bound(exchange, load), exchange->rounds);
 }
 
-/* Gradient and error memory are read and their sum is written, then read four times, once for each
- * byte of a radix selection, and read and written to remove the sent elements. The sum of all
- * messages is cleared and has two accesses per arriving element. */
+/* Gradient and error-feedback buffer are read and their sum is written, then read four times, once
+ * for each byte of a radix selection, and read and written to remove the sent elements. The sum of
+ * all messages is cleared and has two accesses per arriving element. */
 static double round_bytes(const struct exchange *exchange, const struct exchange_load *load,
                           int received)
 {

@@ -15,7 +15,8 @@
 const struct field textbook_estimate_fields[] = {
     { F(parameters), NUMBER, .doc = "P = 12 l h^2 + 2 v h" },
     { F(tokens), NUMBER, .doc = "T = batch x seq" },
-    { F(flops), NUMBER, .doc = "6 T P, or 8 T P with full recompute: (6 + 2 r) T P of a share r" },
+    { F(flops), NUMBER, .doc = "6 T P for T tokens and P parameters, 8 T P with full recompute; "
+                               "(6 + 2 r) T P if a share r of the layers is recomputed" },
     { F(microbatches), NUMBER, .doc = "m = batch / (dp x microbatch)" },
     { F(compute_s), SECONDS, .doc = "flops / (N F U)" },
     { F(bubble_s), SECONDS,

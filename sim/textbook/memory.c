@@ -21,8 +21,8 @@ const struct textbook_recipe textbook_recipes[] = {
     { "bf16-pure", "all in bf16: parameter, gradient, two moments", 2, 2, 4 },
     { "bf16-pure-momentum", "all in bf16: parameter, gradient, one moment", 2, 2, 2 },
     { "fp8", "fp8 parameter; fp32 gradient, master and moments", 1, 4, 12 },
-    { "fp8-transposed", "the same with a transposed fp8 copy (Hopper)", 2, 4, 12 },
-    { "mxfp8", "row and column copies in fp8, a scale per 32; else as fp8", 2.0625, 4, 12 },
+    { "fp8-transposed", "as fp8, with a transposed copy of the parameter (Hopper)", 2, 4, 12 },
+    { "mxfp8", "as fp8, with copies along rows and columns, a scale per 32 values", 2.0625, 4, 12 },
     { "precision-aware", "bf16 parameter and moments; fp32 gradient and master", 2, 4, 8 },
 };
 // clang-format on
@@ -92,7 +92,8 @@ double textbook_data_parallel_traffic_bytes(double parameters)
 }
 
 /* Number of values and of one-byte masks that a layer keeps, divided by s b h (sequence,
- * microbatch, width). Those of attention are multiplied by a s / h (a: number of heads). */
+ * microbatch, width). The numbers of attention's values and masks are multiplied by a s / h (a:
+ * number of heads). */
 struct kept {
     double values, masks;                     /* held whole by every tensor rank */
     double split_values, split_masks;         /* divided over tensor ranks */
