@@ -25,7 +25,8 @@ struct arena_mark {
 /* Returns zeroed memory, aligned for any type, which is valid until the arena is released or reset
  * to an earlier mark. */
 void *arena_alloc(struct arena *arena, size_t bytes);
-/* The same without zeroing, for arrays whose elements are written whole before they are read. */
+/* Like arena_alloc without zeroing, for arrays whose elements are written whole before they are
+ * read. */
 void *arena_room(struct arena *arena, size_t bytes);
 #define ARENA_NEW(arena, type)      ((type *)arena_alloc((arena), sizeof(type)))
 #define ARENA_ARRAY(arena, type, n) ((type *)arena_array((arena), sizeof(type), (n)))

@@ -263,7 +263,7 @@ bool titan_job(const void *args, struct job *job, struct arena *arena, struct er
     struct plan *plan = &job->plan;
     if (job->model.layers == 0 && !known)
         return err_set(err, ERR_INPUT, from->flavor ? "model.flavor" : "model.name",
-                       "the model is not one of the known ones; give it with --model");
+                       "the model is not among the known models; give it with --model");
     if (job->model.layers == 0 && !model_load(known->preset, &job->model, err))
         return false;
     if (from->tp < 1 || from->pp < 1 || from->cp < 1 || from->ep < 1)

@@ -250,7 +250,7 @@ static void add_setting(const struct setting *setting, const char *indent, struc
 }
 
 /* Adds the batch in both ways: torchtitan counts tokens, and release 0.3.0 on PyPI sequences
- * (config/configs.py of each). A rank's batch is then that of all microbatches of a pass through
+ * (config/configs.py of each). The batch of a rank then includes all microbatches of a pass through
  * the pipeline. Importing the file reads the first way, as its lines begin with "config.". */
 static void add_batch(const struct job *job, const struct settings *settings, struct text *out)
 {

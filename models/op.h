@@ -167,7 +167,7 @@ enum value_form {
 
 struct op_value {
     double bytes;        /* bytes on this rank */
-    double stored_bytes; /* bytes while it waits for the backward; 0: as many as `bytes` */
+    double stored_bytes; /* bytes while it is kept for the backward; 0: as many as `bytes` */
     enum value_form form;
     bool is_live;     /* saved only while its microbatch is at the loss, so memory counts it once
                          instead of per microbatch */

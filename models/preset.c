@@ -13,7 +13,8 @@
 #include <string.h>
 
 enum { MAX_ALIASES = 4 };
-_Static_assert(sizeof((struct model_preset *)0)->aliases == MAX_ALIASES * 32, "as in the header");
+_Static_assert(sizeof((struct model_preset *)0)->aliases == MAX_ALIASES * 32,
+               "MAX_ALIASES is the size in model.h");
 
 /* The names of a preset: its own name, then its aliases; NULL past the last. */
 static const char *preset_name(const struct model_preset *preset, int index)

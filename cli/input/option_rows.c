@@ -378,8 +378,8 @@ const struct option_row option_rows[] = {
         .doc = "Also saves after every N steps." } },
     { "--resume", NULL, NULL, RUN,
       { "resume", SWITCH(training.resume),
-        .doc = "Continues from the newest complete checkpoint of --checkpoint, on this layout "
-               "or another; --rate, --clip and the like override the saved ones." } },
+        .doc = "Continues from the newest complete checkpoint of --checkpoint, on this layout or "
+               "another; --rate, --clip and other training options override the saved values." } },
     { "--backend", NULL, "NAME", RUN | SEARCH | CALIBRATE,
       { "backend", TEXT(training.backend), .doc = "The backend that runs the plan: host, the "
                                                   "default, or cuda." } },

@@ -15,7 +15,7 @@
 struct setup {
     struct system system; /* with the price of --price if given */
     struct model model;   /* its seq, batch and tokens are those of the run; 0 tokens: not stated */
-    /* constants of the convergence of exchanges; source "": the shipped ones */
+    /* constants of the convergence of exchanges; source "": the shipped constants */
     struct convergence_file convergence;
     double memory_bytes; /* memory limit per GPU: the GPU's memory, or --max-memory */
     json_t *assumptions; /* sentences, most important first */

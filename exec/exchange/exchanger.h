@@ -91,8 +91,8 @@ double exchanger_planned_bytes(const struct exchanger *exchanger);
 
 /* --- state that lasts from step to step ----------------------------------------------------- */
 
-/* Name of the state that each rank keeps in addition to weights and moments, such as "error memory"
- * (the error-feedback buffer); NULL: none. */
+/* Name of the state that each rank keeps in addition to weights and moments, such as
+ * "error-feedback buffers"; NULL: none. */
 const char *exchange_keeps(const struct exchange *exchange);
 
 /* One array of the state that exchange_keeps names, in device memory; owned by the exchanger. */

@@ -52,7 +52,8 @@ struct exchange_runner {
     /* Allocates the method's device memory; NULL: it needs none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
     void (*sum)(struct exchanger *exchanger, float *gradients);
-    bool combines; /* whether it needs kernels that combine arrays or those of robust rules */
+    bool combines; /* whether it needs kernels that combine arrays, or kernels of robust
+                    * aggregation */
     /* The number of ranks whose gradients a step sums; NULL: all. */
     int (*num_summed)(const struct exchanger *exchanger);
     /* Runs the work that overlaps the passes, before the step's gradients exist. NULL: there is

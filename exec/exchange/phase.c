@@ -95,5 +95,5 @@ void phase_run(struct exchanger *e, const struct exchange_phase *phase, struct s
     case NUM_PHASE_KINDS:
         break;
     }
-    assert(!"neighbours and robust rules have their own functions");
+    assert(!"neighbours and robust aggregation have their own functions");
 }

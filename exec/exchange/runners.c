@@ -37,14 +37,14 @@ static const struct exchange_runner compressed[NUM_COMPRESSIONS] = {
                               .memory_elements = message_memory_elements },
     [COMPRESSION_LARGEST] = { .open = top_k_open, .sum = top_k_sum, .combines = true,
                               .memory_elements = top_k_memory_elements,
-                              .keeps = "error memory", .kept = memory_kept,
+                              .keeps = "error-feedback buffers", .kept = memory_kept,
                               .keeps_memory_alone = true },
     [COMPRESSION_CHANGES] = { .open = ef21_open, .sum = ef21_sum, .combines = true,
                               .memory_elements = ef21_memory_elements,
                               .keeps = "last gradient", .kept = ef21_kept },
     [COMPRESSION_FACTORS] = { .open = power_open, .sum = power_sum, .combines = true,
                               .memory_elements = power_memory_elements,
-                              .keeps = "error memory and factors", .kept = power_kept },
+                              .keeps = "error-feedback buffers and factors", .kept = power_kept },
 };
 // clang-format on
 

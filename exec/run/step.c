@@ -255,8 +255,8 @@ static void sum_partial(struct rank *rank, struct store **stores, int count, int
     rank->on.api->wait(stream_of(rank, instr), m->transferred[0]);
 }
 
-/* Replaces the gradients of a hostile data rank by false ones, on all ranks of that copy of the
- * model. */
+/* Replaces the gradients of a hostile data rank by false gradients, on all ranks of that copy of
+ * the model. */
 static void falsify_gradients(struct rank *rank, const struct chunk *chunk, struct stream *stream)
 {
     const struct hostility *hostility = &rank->setup.hostility;

@@ -48,8 +48,8 @@ __device__ __forceinline__ uint32_t draw_by_query(const struct dropper &dropper,
                      : (drawn & first_two) | (other & first_two) << 2;
 }
 
-/* The same for an accumulator of [16 keys, COLUMNS queries]. Four lanes share groups; each draws
- * for one value i of all four lanes. */
+/* Draws for an accumulator of [16 keys, COLUMNS queries]; bits as in draw_by_query. Four lanes
+ * share groups; each draws for one value i of all four lanes. */
 template <int COLUMNS>
 __device__ __forceinline__ uint32_t draw_by_key(const struct dropper &dropper, uint64_t number,
                                                 long seq)

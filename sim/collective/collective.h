@@ -96,7 +96,7 @@ struct collective_choice {
     double bytes_per_s;
 };
 
-/* The algorithm and protocol that NCCL would choose; of equally fast ones the first in
+/* The algorithm and protocol that NCCL would choose. Of equally fast algorithms it is the first in
  * `collective_algos`. For one rank or no bytes the time is 0 and algo is NULL. */
 struct collective_choice collective_choose(const struct comm_group *group,
                                            enum collective collective, double message_bytes);

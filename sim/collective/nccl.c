@@ -61,7 +61,7 @@ double nccl_ll_max_bytes_per_s(const struct comm_group *group)
     return generations[row].nccl.ll_bytes_per_s[nccl_node_class(group)];
 }
 
-/* The additional latency is that of a ring's hop within a node. */
+/* The additional latency equals a ring's hop within a node. */
 double nccl_rail_latency_s(const struct comm_group *group, enum protocol protocol)
 {
     static const double nvlink_hop_s[NUM_PROTOCOLS] = { US(0.6), US(1.9), US(3.4) };

@@ -39,9 +39,10 @@ struct exchange {
     double share; /* share of the elements that are sent, above 0 */
 };
 
-/* Which weights a gossip step averages. COMBINE_UPDATED: the updated ones ("adapt then combine").
- * COMBINE_BESIDE: those from the start of the step, while the backward runs; each rank then adds
- * its own update to the average ("adapt while combining", decentralised gradient descent). */
+/* Which weights a gossip step averages. COMBINE_UPDATED: the updated weights ("adapt then
+ * combine"). COMBINE_BESIDE: the weights from the start of the step, while the backward runs; each
+ * rank then adds its own update to the average ("adapt while combining", decentralised gradient
+ * descent). */
 enum exchange_combine { COMBINE_UPDATED, COMBINE_BESIDE, NUM_COMBINES };
 extern const char *const exchange_combine_words[NUM_COMBINES + 1];
 

@@ -110,7 +110,7 @@ says '^simsearch: continued from the mean of 2 copies of the weights, which diff
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=topk:0.1" --checkpoint "$work/kept"
 run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --checkpoint "$work/kept" --resume
 # Every rank rejects the checkpoint; the first one to do so ends the others.
-says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds error memory of each rank for exchange=topk"
+says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds error-feedback buffers of each rank for exchange=topk"
 run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp16 exchange=topk:0.1"
 says "^simsearch: exchange: compressed, robust and late gradients can't be run in fp16"
 
