@@ -1,13 +1,13 @@
-/* sim/cost/error_widths.h - errors of predictions for a software stack, by part of a step's
- * time. */
+/* sim/cost/error_widths.h - 90 % intervals of predictions for a software stack, by class of time in
+ * a step (compute, messages of each axis, ...). */
 #ifndef SIM_COST_ERROR_WIDTHS_H
 #define SIM_COST_ERROR_WIDTHS_H
 
 #include "base/field.h"
 
 /* Half widths of 90 % intervals in log time, from runs outside the fit. Each is the half width for
- * a step that consists of this part alone. The errors of parts are assumed independent, so a step's
- * half width is sqrt(sum of (share x width)^2), with a share of 1 for `common`. */
+ * a step whose whole time is of this class. The errors of the classes are assumed independent, so a
+ * step's half width is sqrt(sum of (share x width)^2), with a share of 1 for `common`. */
 struct error_widths {
     double common;
     double compute; /* matrix products, attention and memory traffic, also of recompute */

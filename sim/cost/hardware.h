@@ -168,7 +168,7 @@ struct profile {
     double power_w; /* power limit at which rates were measured (sim/cost/power.h); 0: not stated */
     double gemm_half_k; /* inner dimension at which half of gemm_efficiency is reached */
     struct narrow_rate narrow[NUM_DTYPES]; /* rates of products in types with fewer than 16 bits */
-    /* share of the rate that is reached if a dimension is no multiple of 16 bytes */
+    /* share of the rate that is reached if a dimension is not a multiple of 16 bytes */
     double gemm_unaligned_efficiency;
     /* share of memory bandwidth that a product with one small dimension reaches */
     double gemm_memory_efficiency;
@@ -290,7 +290,7 @@ struct stack_shards {
     int pipeline_buckets; /* enum pipeline_buckets */
     /* number of collectives in which a layer's parameters are gathered (ZeRO-3) */
     int layer_messages;
-    double message_per_rank_s; /* host time of each message, per member of the group */
+    double message_per_rank_s; /* host overhead of each collective per rank of its group */
     /* each parameter is sharded by itself, which needs copies (shard_copies()) */
     bool copies;
     /* ZeRO-1 gives each weight tensor whole to one rank (whole_tensors_comm()) */
@@ -322,9 +322,9 @@ struct stack_unstated {
     bool flash_default; /* whether a plan without attn= uses flash attention */
     bool sp_default;    /* a measured run with tp has sequence parallelism */
     int zero_default;   /* ZeRO stage of a measured run */
-    /* searches take recompute=op-selective instead of recompute of attention's core */
+    /* searches try recompute=op-selective instead of recompute of attention's core */
     bool per_op;
-    /* the software repeats any set of parts of a block, and searches choose the set */
+    /* selective recompute can repeat any set of modules of a block, and searches choose the set */
     bool modules;
     int logged_stage; /* enum logged_stage: whose memory a measured run states */
     int fp8_default;  /* enum precision of a measured run in fp8 that states no recipe */
@@ -340,8 +340,9 @@ struct stack_pipeline {
 
 /* Half widths of 90 % intervals in log time; 0: not known. */
 struct stack_errors {
-    double log;                 /* half width for runs of this stack that were not in a fit */
-    struct error_widths widths; /* by part of the step; used instead of log if present */
+    /* half width of a step's interval, for runs of this stack that were not in a fit */
+    double log;
+    struct error_widths widths; /* by class of time in a step; used instead of `log` if present */
     /* half width of the common shift of all runs of a stack that was never fitted */
     double source;
     /* half width of the common shift of all runs with experts, none of which was fitted */
@@ -372,7 +373,7 @@ struct stack {
     /* share of the profile's GEMM rate that the stack's libraries reach */
     double product_efficiency;
     double expert_efficiency; /* the rate of experts' products relative to that of other products */
-    /* shares of the profile's attention rates that the stack's own kernels reach */
+    /* attention rates of the stack's own kernels, relative to those of the profile */
     double attention_forward_efficiency, attention_backward_efficiency;
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
     bool leaves_vocab_odd;   /* the vocabulary is not padded */
@@ -409,7 +410,7 @@ struct system {
     double fits_bytes; /* memory that plans must fit in; 0: what programs can use of the GPU */
 };
 
-/* Factor by which all predicted times of a model are multiplied; 1 unless it was learned. */
+/* Factor on all predicted times of a model; 1 unless `learn` found one. */
 static inline double time_ratio_of(const struct system *system, const struct model *model)
 {
     const struct stack *stack = &system->stack;

@@ -9,8 +9,8 @@
 
 enum { MAX_STREAMS = STREAM_COMPUTE + 1 + MAX_AXES };
 
-/* State while a list is simulated. Each stream runs its ops in order, and an op starts only when
- * its op of after[] has ended. */
+/* State while an op list is simulated. Each stream runs its ops in order, and an op starts only
+ * when its op of after[] has ended. */
 struct flight {
     const struct list_timer *timer;
     const struct timed_op *ops;
@@ -43,7 +43,7 @@ static void advance(struct flight *f, int op, double alone_s)
     f->done[op] = f->left_s[op] <= 0;
 }
 
-/* Factor on compute time while the ops `at` run, of which some communicate. */
+/* Factor on compute time while the ops at[] run; some of them may communicate. */
 static double compute_slowdown(const struct flight *f, const int at[MAX_STREAMS])
 {
     double slowdown = f->timer->profile->overlap_compute_slowdown;
@@ -110,7 +110,7 @@ static double exposed_by(const struct flight *flight, const bool has_ops[MAX_STR
     return has_others || flight->exposed_s[stream] == 0 ? flight->exposed_s[stream] : comm_s;
 }
 
-/* Ranks of a group wait in a collective for the last one of them. */
+/* In a collective all ranks of a group wait for the last of them. */
 struct list_cost timed_list_cost(const struct list_timer *timer, const struct timed_op *ops,
                                  int count)
 {

@@ -1,13 +1,13 @@
-/* sim/cost/list_cost.h - the time of a list of ops on a compute stream and one communication stream
- * per axis. */
+/* sim/cost/list_cost.h - the time of an op list (the sequence of operations of one layer) on a
+ * compute stream and one communication stream per axis. */
 #ifndef SIM_COST_LIST_COST_H
 #define SIM_COST_LIST_COST_H
 
 #include "sim/cost/hardware.h"
 #include "sim/cost/timed_op.h"
 
-/* Time of one list, run once while the host launches ahead of the GPU. Its total is compute_s +
- * comm_s. */
+/* Time of one run of an op list while the host launches kernels ahead of the GPU. Its total is
+ * compute_s + comm_s. */
 struct list_cost {
     double total_s;
     double compute_s;
@@ -22,11 +22,12 @@ struct list_cost {
 
 enum { MAX_LIST_OPS = 192 };
 
-/* What lists of one piece have in common. */
+/* What the op lists of one piece (a layer, the embedding or the head) have in common. */
 struct list_timer {
     const struct profile *profile;
     int num_sms;
-    int buffer_ranks; /* of the tensor group whose collectives use user buffers; 0: none */
+    /* number of ranks of the tensor group if its collectives use user buffers; 0: they do not */
+    int buffer_ranks;
 };
 
 /* At most MAX_LIST_OPS ops. */

@@ -1,4 +1,5 @@
-/* sim/cost/match.h - finds the cluster and the stack that the words of a measured run mean.
+/* sim/cost/match.h - finds the cluster and the stack that correspond to the words of a measured
+ * run.
  *
  * A row of a results table has words such as "A100-80GB-SXM", "8x HDR200" and "Megatron-LM 2021".
  * calibration/match.json maps them to file names by two ordered lists of rules, "clusters" and
@@ -23,11 +24,12 @@ struct match_rule {
     char recompute[48]; /* rules for stacks: replaces the row's recompute; "": keeps it */
     /* rules for stacks: if a row does not state ep, it is the number of data ranks */
     bool spreads_experts;
-    int local_batch; /* rules for stacks: sequences of a data rank after which the pipeline drains;
-                        0: all of a step */
-    int routing;     /* rules for stacks: enum routing_kind of models with experts */
-    int optimizer;   /* rules for stacks: enum optimizer of the row's plan */
-    double capacity; /* rules for stacks: capacity factor of experts; 0: none */
+    /* rules for stacks: the pipeline drains after this number of sequences of a data rank; 0: only
+     * at the end of a step */
+    int local_batch;
+    int routing;          /* rules for stacks: enum routing_kind of models with experts */
+    int optimizer;        /* rules for stacks: enum optimizer of the row's plan */
+    double capacity;      /* rules for stacks: capacity factor of experts; 0: none */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
     double power_w; /* rules for clusters: power limit per GPU; 0: the limit in the GPU's file */
@@ -98,7 +100,7 @@ void match_release(struct match_table *table);
  * left out or no rule matches. */
 bool match_find(const struct match_table *table, const struct match_row *row, struct match *out);
 
-/* The properties of a model; NULL: no rule matches. */
+/* The properties of a model by its name; NULL: no rule matches. */
 const struct match_model *match_find_model(const struct match_table *table, const char *model,
                                            const char *software, bool is_gated);
 

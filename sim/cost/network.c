@@ -62,10 +62,11 @@ struct reach {
     double total; /* ranks of all groups of this shape, which are adjacent */
     double hop;   /* ranks to the next member on another node: at least a node's ranks */
     bool crosses_rails;
-    /* the part of the link between a node's sockets that this group gets, as all groups of its
-     * shape use the link at once; 0: its members on a node are below one socket */
+    /* the share of the link between a node's sockets that this group gets, as all groups of its
+     * shape use the link at once; 0: its members on a node are attached to one socket */
     double socket_share;
-    int socket_ranks; /* with a socket_share: members of a node below one socket */
+    /* if socket_share is not 0: the number of members of a node that are attached to one socket */
+    int socket_ranks;
 };
 
 /* Whether traffic of some group leaves a block, the nodes below one switch of a level. If groups do
@@ -224,7 +225,7 @@ static bool are_aligned(struct members of, int node_size)
            (node_size % of.stride == 0 && block % node_size == 0);
 }
 
-/* The worst span among all sets of the same shape. */
+/* The span of the set that is spread most widely over nodes, among all sets of the same shape. */
 static struct span worst_span(struct members of, int num_ranks, int node_size)
 {
     if (are_aligned(of, node_size))

@@ -357,7 +357,7 @@ static struct replay_source replay_source_of(const struct timer *timer,
     return source;
 }
 
-/* The per-op policy repeats parts of ops, so it has a list of its own. */
+/* The per-op policy repeats single ops instead of modules, so it needs an op list of its own. */
 static struct replay_cost per_op_cost(const struct timer *timer, const struct local_ops *local,
                                       const struct replay_source *source, struct arena *arena)
 {
@@ -662,7 +662,7 @@ static struct model model_of_peak(struct rank_share share, const struct model *m
     return peak;
 }
 
-/* The memory of one piece with the times of another. */
+/* The first piece's memory with the times of another. */
 static struct piece_cost with_times(struct piece_cost cost, const struct piece_cost *times)
 {
     cost.forward = times->forward;

@@ -39,7 +39,7 @@ struct piece_cost {
     double input_bytes; /* the piece's input, which full recompute keeps as a checkpoint */
     double parameters;  /* number on one rank */
     double of_experts;  /* the part of `parameters` that belongs to experts */
-    /* the parts of `parameters` and `of_experts` that have gradients */
+    /* how many of `parameters` and `of_experts` have gradients */
     struct stage_weights trained;
     /* empty unless matrices have an optimizer of their own (plan_matrices_apart) */
     struct held_matrices matrices;
@@ -101,14 +101,14 @@ bool piece_is_there(const struct model *model, int piece);
 struct piece_cost piece_answer(const struct system *system, const struct model *model,
                                const struct piece_question *question,
                                const struct piece_wires *wires, int piece, struct arena *arena);
-/* The question and the links with what one piece does not depend on set to fixed values. Equal
- * narrowed questions and links have equal costs of that piece: blocks do not depend on who holds
- * the tables, and pieces without experts do not depend on how experts are divided. */
+/* Sets the members of the question and the links on which one piece does not depend to fixed
+ * values. If the results are equal, the costs of that piece are equal: blocks do not depend on who
+ * holds the tables, and pieces without experts do not depend on how experts are divided. */
 struct piece_question piece_question_narrowed(const struct piece_question *question,
                                               const struct model *model, int piece);
 struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
                                         const struct piece_question *narrow);
-/* The pieces with these costs, of those that are there. */
+/* Joins the costs of the pieces that the model has. */
 struct pieces pieces_join(const struct system *system, const struct model *model,
                           const struct piece_question *question,
                           const struct piece_cost costs[NUM_PIECES]);
@@ -116,8 +116,8 @@ struct pieces pieces_join(const struct system *system, const struct model *model
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,
                             struct arena *arena);
-/* What selective recompute of any set of parts costs for each kind of block, for all questions that
- * differ only in `replays`. */
+/* What selective recompute of any set of modules costs for each kind of block, for all questions
+ * that differ only in `replays`. */
 struct pieces_sources {
     struct list_timer list;
     struct replay_source at[NUM_PIECES];
@@ -131,7 +131,7 @@ const struct pieces_sources *pieces_sources_of(const struct system *system,
                                                struct arena *arena);
 /* The pieces of a question that differs from that of `pieces` only in `replays`, which must not be
  * REPLAYS_PER_OP. Blocks equal those of pieces_answer. With REPLAYS_LEANEST no set of the model's
- * parts frees more bytes or has a smaller largest moment, and repeating takes no time. */
+ * modules frees more bytes or has a smaller largest moment, and repeating takes no time. */
 struct pieces pieces_replaying(const struct model *model, const struct pieces *pieces,
                                const struct pieces_sources *sources, unsigned replays);
 /* pieces_answer for the question and the links of a plan. */

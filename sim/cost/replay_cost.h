@@ -1,6 +1,7 @@
-/* sim/cost/replay_cost.h - what selective recompute of any set of parts costs for one block.
+/* sim/cost/replay_cost.h - what selective recompute of any set of modules (such as attention's
+ * core) costs for one block.
  *
- * The sets of parts differ only in which ops of the forward are repeated and which values are
+ * The sets of modules differ only in which ops of the forward are repeated and which values are
  * freed. So the block's op lists are built and timed once, and each set is a sum over them. */
 #ifndef SIM_COST_REPLAY_COST_H
 #define SIM_COST_REPLAY_COST_H
@@ -20,7 +21,7 @@ struct replay_source {
     const struct timed_op *forward; /* the ops of the forward */
     int num_forward;
     bool has_backward;
-    /* of a block with the load of the busiest expert rank, which has the memory peak */
+    /* for a block on the expert rank with the most rows, which has the memory peak */
     struct ledger ledger;
     const struct moment *moments;
     int num_moments;
@@ -37,8 +38,8 @@ struct replay_cost {
 struct replay_cost replay_cost_of(const struct list_timer *timer,
                                   const struct replay_source *source, unsigned replays);
 
-/* The most bytes that any set of these parts frees, and the fewest that the backward of any set
- * holds at once. The list is empty. */
+/* The most bytes that any set of these modules frees, and the fewest that the backward of any set
+ * holds at once. The op list of the result is empty. */
 struct replay_cost least_replay_cost(const struct replay_source *source, unsigned parts);
 
 /* The largest number of bytes that a backward holds at once beyond what its forward kept. `back`

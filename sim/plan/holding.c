@@ -164,7 +164,7 @@ static int first_before(const struct plan *plan, const struct model *model, int 
     return first - plan_chunk_layers(plan, model, chunk - 1);
 }
 
-/* Whether the stages of two chunks repeat the same parts. */
+/* Whether selective recompute repeats the same modules on the stages of two chunks. */
 static bool repeat_alike(const struct plan *plan, int a, int b)
 {
     struct placement placement = plan_placement(plan);

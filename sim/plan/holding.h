@@ -8,8 +8,9 @@
 #include "sim/plan/plan.h"
 
 /* The pieces of a chunk: blocks by kind, the embedding, the head, and modules that predict later
- * tokens (multi-token prediction). PIECE_LATER counts the modules' blocks, the last two their
- * embeddings, in the same chunk, and their heads, in the head's chunk. */
+ * tokens (multi-token prediction). PIECE_LATER counts the blocks of these modules. The last two
+ * pieces count their embeddings, which are in the same chunk, and their heads, which are in the
+ * head's chunk. */
 enum {
     PIECE_EMBEDDING = MAX_BLOCK_KINDS,
     PIECE_HEAD,
@@ -40,14 +41,14 @@ bool plan_recomputes_later(const struct plan *plan);
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk);
 /* What all chunks of a stage hold together. */
 struct holding stage_holding(const struct plan *plan, const struct model *model, int stage);
-/* Both count the holding of the whole model; model_counts is faster and leaves `recomputed` 0. */
+/* Both count the pieces of the whole model; model_counts is faster and leaves `recomputed` 0. */
 struct holding model_counts(const struct plan *plan, const struct model *model);
 struct holding model_holding(const struct plan *plan, const struct model *model);
 
 /* Number of layers in the chunks before this one. */
 int chunk_first_layer(const struct plan *plan, const struct model *model, int chunk);
-/* Whether two chunks have, one by one, layers of the same kinds, and recompute as many; embedding
- * and head are not compared. */
+/* Whether two chunks have layers of the same kinds in the same order, and recompute equally many;
+ * embedding and head are not compared. */
 bool chunks_repeat(const struct plan *plan, const struct model *model, int a, int b);
 /* Whether a chunk holds and recomputes the same as the chunk before it, so that its passes cost the
  * same. */
@@ -55,7 +56,8 @@ bool chunk_is_as_before(const struct plan *plan, const struct model *model, int 
 /* Whether all chunks of a stage hold and recompute the same as those of the stage before. Always
  * false for uneven plans, and where either stage has the embedding or the head. */
 bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage);
-/* stage_is_as_before, and in addition the layers of each chunk have, one by one, the same kinds. */
+/* stage_is_as_before, and in addition the layers of each chunk have the same kinds in the same
+ * order. */
 bool stage_repeats(const struct plan *plan, const struct model *model, int stage);
 
 #endif

@@ -52,7 +52,8 @@ int pass_units(const struct pass_chunk *chunk);
 enum step_op {
     STEP_GATHER, /* unit: gather parameters on the data lane, once compute reaches this step */
     STEP_DROP,   /* unit: drop gathered parameters that nothing uses any more */
-    STEP_OPEN,   /* unit: allocate and clear whole gradients, unless they are still allocated */
+    /* unit: allocate whole gradients and set them to 0, unless they are still allocated */
+    STEP_OPEN,
     /* unit: reduce gradients (ZeRO-2 and 3: into shards) on the data lane, once compute reaches
      * this step */
     STEP_REDUCE,

@@ -39,8 +39,9 @@ static bool has_more_than_layers(const struct plan *plan, int chunk)
     return plan_chunks(plan) > 1 && plan_has_end(plan, chunk);
 }
 
-/* Modules apart from the head need a chunk of their own behind them, and another rank than the
- * embedding's (Megatron Core, docs of multi-token prediction). */
+/* If the modules for later tokens are not in the head's chunk, the head needs its own chunk after
+ * them, and the modules must be on another rank than the embedding (Megatron Core, docs of
+ * multi-token prediction). */
 static bool places_modules(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;

@@ -106,8 +106,8 @@ struct plan {
     int recompute; /* enum recompute */
     /* selective recompute: bit set of enum replayed; 0: attention's core */
     unsigned replays;
-    /* selective recompute of other parts on each stage: one bit set of enum replayed for all stages
-     * or one per stage, 0: nothing is repeated there; NULL: all stages repeat `replays` */
+    /* selective recompute of different modules on each stage: one bit set of enum replayed for all
+     * stages or one per stage, 0: nothing is repeated there; NULL: all stages repeat `replays` */
     const int *stage_replays;
     int num_stage_replays;
     int recompute_every; /* K of full:K */
@@ -151,7 +151,7 @@ struct plan plan_default(void);
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err);
 /* Writes tp, pp, dp and mb always, and the other words where they differ from the default. */
 void plan_write(const struct plan *plan, struct text *out);
-/* Writes the parts that selective recompute repeats, in the words of recompute=. */
+/* Writes the modules that selective recompute repeats, in the words of recompute=. */
 void plan_write_replays(unsigned replays, struct text *out);
 /* Writes recompute= of a plan with selective recompute, without "recompute=". */
 void plan_write_selective(const struct plan *plan, struct text *out);
@@ -165,7 +165,7 @@ static inline int plan_chunks(const struct plan *plan)
 /* the schedule's name, also if the plan has the default */
 const char *plan_schedule(const struct plan *plan);
 void plan_set_schedule(struct plan *plan, const char *name); /* "" sets the default */
-/* Sets the kind of recompute and clears its parts, group size and layers of chunks. */
+/* Sets the kind of recompute and clears its modules, its group size and its layers per chunk. */
 void plan_set_recompute(struct plan *plan, enum recompute recompute);
 void plan_set_even(struct plan *plan); /* gives every chunk the same number of layers */
 static inline struct placement plan_placement(const struct plan *plan)
@@ -181,7 +181,7 @@ static inline int plan_later_stage(const struct plan *plan)
 {
     return placement_stage(plan_placement(plan), plan_later_chunk(plan));
 }
-/* Whether a chunk has embedding, head or such modules. */
+/* Whether a chunk has the embedding, the head or modules that predict later tokens. */
 static inline bool plan_has_end(const struct plan *plan, int chunk)
 {
     return placement_has_end(plan_placement(plan), chunk) ||
@@ -191,13 +191,14 @@ static inline bool plan_has_end(const struct plan *plan, int chunk)
 int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
 bool plan_offloads(const struct plan *plan, enum offload what);
-/* Whether selective recompute has a set of parts for each stage, or one for all in the same list.
- */
+/* Whether stage_replays gives the modules that selective recompute repeats, for each stage or once
+ * for all stages.
+ * */
 static inline bool plan_lists_parts(const struct plan *plan)
 {
     return plan->stage_replays && plan->recompute == RECOMPUTE_SELECTIVE;
 }
-/* Whether stages may repeat different parts. */
+/* Whether stages may repeat different modules. */
 static inline bool plan_mixes_parts(const struct plan *plan)
 {
     return plan_lists_parts(plan) && plan->num_stage_replays > 1;
@@ -207,16 +208,17 @@ static inline bool plan_is_even(const struct plan *plan)
 {
     return !plan->chunk_layers && plan->num_recompute_layers <= 1 && !plan_mixes_parts(plan);
 }
-/* The parts of a layer that selective recompute repeats on any stage: a bit set of enum replayed.
- */
+/* The modules of a layer that selective recompute repeats on at least one stage: a bit set of enum
+ * replayed.
+ * */
 unsigned plan_replays(const struct plan *plan);
 /* The plan in which all stages recompute what this one does. */
 struct plan plan_of_stage(const struct plan *plan, int stage);
-/* The parts that selective recompute can repeat in the model's blocks. */
+/* The modules that selective recompute can repeat in the model's blocks. */
 unsigned plan_possible_replays(const struct model *model);
 /* Whether all stages repeat attention's core. */
 bool plan_replays_core(const struct plan *plan);
-/* How many of the chunk's `layers` the backward recomputes in full. */
+/* The number of layers, of the chunk's `layers`, that the backward recomputes in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
 
 /* Bytes per parameter before sharding: weights, main gradients, optimizer (master weights and

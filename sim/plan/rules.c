@@ -98,7 +98,7 @@ unsigned plan_possible_replays(const struct model *model)
     return parts;
 }
 
-/* Refuses selective recompute of parts that the model's blocks do not have, as Megatron Core's
+/* Refuses selective recompute of modules that the model's blocks do not have, as Megatron Core's
  * TransformerConfig does. */
 static bool replays_exist(const struct plan_case *of, struct err *err)
 {
@@ -121,8 +121,9 @@ static bool replays_scale_once(const struct plan *plan, struct err *err)
                    "fp8 with delayed scaling cannot repeat layernorm or moe_act alone");
 }
 
-/* Stages repeat different parts only if each has a process with arguments of its own. DualPipe's
- * stages s and p - 1 - s hold the same weights and are timed as one (sim/plan/fold.h). */
+/* Stages can repeat different modules only if each stage's process has its own arguments.
+ * DualPipe's stages s and p - 1 - s hold the same weights and are timed as one
+ * (sim/plan/fold.h). */
 static bool stages_have_sets(const struct plan *plan, struct err *err)
 {
     int count = plan->num_stage_replays;

@@ -20,8 +20,9 @@ struct rank_share {
     int context_comm; /* enum context_comm */
     int capacity;     /* rows that an expert takes, in hundredths of the mean; 0: it takes all */
     int ends_meet;    /* 0 or 1: one stage has embedding and head, so tied tables need no copy */
-    int mtp_apart;    /* 0 or 1: modules for later tokens have a table of their own, on a stage that
-                         has neither embedding nor head */
+    /* 0 or 1: modules for later tokens hold a copy of the embedding table, on a stage that has
+     * neither embedding nor head */
+    int mtp_apart;
 };
 
 struct rank_share rank_share_of(const struct plan *plan);
