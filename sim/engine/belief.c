@@ -50,7 +50,8 @@ bool plans_are_alike(const struct plan *a, const struct plan *b, int class)
 
 /* The standard deviations of a run's error, by class of its time. */
 struct errors {
-    double shared[NUM_ERROR_PARTS]; /* of the class's factor, which all runs share */
+    /* standard deviation of the class's factor, which all runs share */
+    double shared[NUM_ERROR_PARTS];
     double own[NUM_ERROR_PARTS];
 };
 

@@ -46,8 +46,10 @@ struct believed {
     /* number of the competing plan; runs of one plan on different numbers of GPUs have the same
      * number */
     int rival;
-    bool is_slice;             /* ran on fewer GPUs than the plan is meant for */
-    const struct model *model; /* of evidence; NULL: the model of the rivals */
+    bool is_slice; /* ran on fewer GPUs than the plan is meant for */
+    /* the model of a run that is evidence; NULL: the model of the rivals, the plans that compete to
+     * be the fastest */
+    const struct model *model;
 };
 
 enum { MOST_BELIEVED = 64, MOST_RIVALS = 16, MOST_EVIDENCE = 128 };

@@ -32,7 +32,8 @@ static inline struct pass_sums stage_passes(const struct evaluation *w, int stag
 
 /* Lower bounds of the times that stages add once per step. */
 struct tails {
-    /* exposed transfers after the last backward, of this stage and of the first */
+    /* exposed transfers after the last backward: those of this stage, and those of the first
+     * stage */
     double stage_s, first_s;
     double update_s;    /* the stage's optimizer and offloading */
     double optimizer_s; /* the longest optimizer time so far */
@@ -81,8 +82,8 @@ static void add_least_tail(const struct evaluation *w, int stage, struct tails *
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
-/* Whether the stage's tail equals the one before: same layers, and same durations of the passes
- * that overlap transfers. */
+/* Whether the stage's tail equals that of the stage before: the layers are the same, and so are the
+ * durations of the passes that overlap transfers. */
 static bool tail_is_as_before(const struct evaluation *w, int stage)
 {
     if (!stage_is_as_before(w->plan, w->model, stage))

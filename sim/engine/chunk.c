@@ -33,8 +33,8 @@ static double waiting_s(double gpu_s, double issue_s)
     return sqrt(sqrt(gpu2 * gpu2 + issue2 * issue2)) - gpu_s;
 }
 
-/* Adds a list's times to a pass. If the host does not launch ahead, the GPU waits in each list
- * separately; if launches block, it waits for every launch. */
+/* Adds the times of an op list to a pass. If the host does not launch kernels ahead, the GPU waits
+ * in each op list separately; if launches block, it waits for every launch. */
 static void launch(const struct evaluation *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
@@ -72,8 +72,8 @@ static void add_piece(const struct evaluation *w, struct pass passes[CHUNK_PASSE
     add_list(w, &passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
-/* Adds the recompute of a piece, or of parts of it, before its backward. Unless recompute is
- * selective, `in_full` of the chunk's pieces of this kind are recomputed. */
+/* Adds the recompute of a piece, or of some of its modules, before its backward. Unless recompute
+ * is selective, `in_full` of the chunk's pieces of this kind are recomputed. */
 static void add_recompute(const struct evaluation *w, struct pass *backward,
                           struct time_parts *parts, const struct holding *held, int piece,
                           int in_full)
@@ -104,7 +104,7 @@ static double pass_s(const struct evaluation *w, const struct pass *pass, double
 /* The layers of a pass, kind by kind. */
 struct layers {
     const struct holding *held;
-    double compute_s[MAX_BLOCK_KINDS]; /* one layer's part of the whole pass */
+    double compute_s[MAX_BLOCK_KINDS]; /* one layer's share of the whole pass */
 };
 
 /* Spreads embedding and head over the layers, in proportion to the layers' own times. */

@@ -27,10 +27,11 @@ double exposed_s(const struct profile *profile, double comm_s, double window_s, 
     return comm_s - hidden_s + hidden_s * y * (1 - 1 / x);
 }
 
-/* The lane's clock counts seconds of undisturbed transfer. While compute and a transfer overlap,
- * compute is x times slower and the transfer y times. So compute of c seconds lasts x c seconds,
- * which are x / y c on this clock. A bucket starts when it is ready and the bucket before it is
- * done. Transfers after the end of compute are exposed; the others slow compute as in exposed_s. */
+/* A lane runs the transfers of buckets one after another; its clock counts seconds of undisturbed
+ * transfer. While compute and a transfer overlap, compute is x times slower and the transfer y
+ * times. So compute of c seconds lasts x c seconds, which are x / y c on this clock. A bucket
+ * starts when it is ready and the bucket before it is done. Transfers after the end of compute are
+ * exposed; the others slow compute as in exposed_s. */
 void bucket_lane_add(struct bucket_lane *lane, double compute_s, double comm_s)
 {
     const struct profile *profile = lane->profile;
@@ -135,7 +136,7 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 }
 
 /* An all-reduce over shards and their copies is a reduce-scatter within the shard's group, an
- * all-reduce of each part among its copies and an all-gather. */
+ * all-reduce of each shard among its copies and an all-gather. */
 struct data_comm whole_tensors_comm(const struct data_groups *groups, double gradient_bytes,
                                     double weight_bytes, double tensors)
 {

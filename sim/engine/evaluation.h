@@ -19,7 +19,8 @@ struct evaluation {
     const struct plan *plan;
     const struct plan *given; /* the plan as it was given */
     const struct pieces *pieces;
-    /* [stage]: pieces with the parts that the stage repeats; NULL: `pieces` for all stages */
+    /* [stage]: pieces, with the modules that selective recompute repeats on the stage; NULL:
+     * `pieces` for all stages */
     const struct pieces *const *stage_pieces;
     const struct generator *generator;
     int num_microbatches;
@@ -29,8 +30,8 @@ struct evaluation {
     struct data_groups data, expert_data; /* expert_data is set only for models with experts */
     /* [stage]: boundary to the next stage; the last entry leads to the first */
     struct boundary *boundaries;
-    /* with several chunks per stage: by how much the messages between the last two chunks take
-     * longer than others over their boundary */
+    /* with several chunks per stage: how much longer the messages between the last two chunks take
+     * than other messages over the same boundary */
     double last_more_s;
     int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */

@@ -1,4 +1,5 @@
-/* The 90 % interval of a predicted step time, from the error widths of the parts of the step. */
+/* The 90 % interval of a predicted step time, from the interval widths of the classes of time in
+ * the step (compute, messages of each axis, ...). */
 #include "sim/engine/interval.h"
 
 #include "base/length.h"
@@ -6,7 +7,7 @@
 
 #include <math.h>
 
-/* The index of the error width of a row of time_part_table. */
+/* The index of the interval width that belongs to a row of time_part_table. */
 static int width_of(size_t part_offset)
 {
     static const struct {

@@ -1,21 +1,22 @@
-/* sim/engine/interval.h - the 90 % interval of a prediction, from the parts of its step. */
+/* sim/engine/interval.h - the 90 % interval of a prediction, from the classes of time in its step
+ * (time_parts.h). */
 #ifndef SIM_ENGINE_INTERVAL_H
 #define SIM_ENGINE_INTERVAL_H
 
 #include "sim/cost/hardware.h"
 #include "sim/engine/time_parts.h"
 
-/* The weight of each error width: 1 for `common`, then each part's fraction of the sum of all
- * parts; a negative part counts as 0. */
+/* The weight of each interval width: 1 for `common`, then each class's share of the step's time; a
+ * negative time counts as 0. */
 void interval_shares(const struct time_parts *parts, double shares[NUM_ERROR_PARTS]);
 
 /* Half width in log time from these weights. */
 double interval_of_widths(const struct error_widths *widths, const double shares[NUM_ERROR_PARTS]);
 
-/* Half width in log time: sqrt(scatter^2 + shift^2). The scatter of single runs is the stack's, by
- * part, or its error_log if it has no widths. The shift is interval_source_error. If the stack has
- * no error, or if the profile was not measured or its measurement was disturbed, the result is at
- * least the profile's error_log. */
+/* Half width in log time: sqrt(scatter^2 + shift^2). The scatter of single runs is computed from
+ * the stack's widths by class of time, or is its error_log if it has no widths. The shift is
+ * interval_source_error. If the stack has no error, or if the profile was not measured or its
+ * measurement was disturbed, the result is at least the profile's error_log. */
 double interval_half_width(const struct system *system, const struct model *model,
                            const struct time_parts *parts);
 

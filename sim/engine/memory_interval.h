@@ -3,9 +3,9 @@
  *
  * A rank's real peak is assumed to be log-normal around the predicted one. The stack's memory_error
  * is the half width of its 90 % interval in log bytes, from measured runs. Its memory_shift is the
- * centre: 0, or less if runs are known to have fitted that are predicted to fill the memory
- * (calibration/fit/held_peaks.h). Programs can use the memory that nvidia-smi shows minus the
- * driver's part. */
+ * centre: 0, or below 0 if runs are known that did not run out of memory although they are
+ * predicted to fill it (calibration/fit/held_peaks.h). Programs can use the memory that nvidia-smi
+ * shows minus the driver's part. */
 #ifndef SIM_ENGINE_MEMORY_INTERVAL_H
 #define SIM_ENGINE_MEMORY_INTERVAL_H
 

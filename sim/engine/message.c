@@ -22,9 +22,10 @@ static double message_s(const struct evaluation *w, const struct rank_group *sta
            collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
 }
 
-/* Modules for later tokens that are apart from the head send it their own rows behind the blocks'
- * (Megatron Core, gpt_model.py). With several chunks per stage other messages cross that boundary
- * too. Returns by how much the message behind the modules takes longer than these. */
+/* If modules for later tokens are not in the head's chunk, their message to the head contains the
+ * blocks' rows and then their own (Megatron Core, gpt_model.py). With several chunks per stage
+ * other messages cross that boundary too. Returns how much longer the modules' message takes than
+ * these. */
 static double widen_last_message(const struct evaluation *w, struct boundary *boundaries)
 {
     struct placement placement = plan_placement(w->plan);
@@ -59,7 +60,8 @@ void evaluation_given_boundaries(const struct evaluation *w, struct boundary *bo
 }
 
 /* Stage s of a folded plan stands for stages s and pp - 1 - s of the given one, so its boundary is
- * the slower of theirs. That between the two middle stages is already in its place. */
+ * the slower one of the boundaries after these two stages. The boundary between the two middle
+ * stages is already at its index. */
 static void fold_boundaries(const struct evaluation *w, struct boundary *boundaries)
 {
     for (int stage = 0; stage < evaluation_turn(w); stage++) {

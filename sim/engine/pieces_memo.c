@@ -25,7 +25,7 @@ struct wired_pieces {
 
 /* The cost of one piece. */
 struct built_piece {
-    struct piece_question question; /* narrowed to the piece, as are the wires */
+    struct piece_question question; /* narrowed to what the piece depends on, as are the wires */
     struct piece_wires wires;
     int piece;
     struct piece_cost cost;
@@ -90,7 +90,7 @@ static struct pieces all_built(struct pieces_memo *memo, const struct system *sy
     return pieces_join(system, model, question, costs);
 }
 
-/* Pieces of the same question with other parts to recompute. NULL: there are none. */
+/* Pieces of the same question for another set of recomputed modules. NULL: there are none. */
 static struct wired_pieces *sibling_of(struct wired_pieces *first,
                                        const struct piece_question *question,
                                        const struct piece_wires *wires)

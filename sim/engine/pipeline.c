@@ -176,8 +176,8 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     return shift_s;
 }
 
-/* Of larger shapes only the last is kept, as one of them may need more memory than all others
- * together. Successive plans often share it. */
+/* Of the larger shapes only the last one used is kept, as one of them may need more memory than all
+ * smaller shapes together. Successive plans often share it. */
 enum { MAX_KEPT_PASSES = 1 << 17 };
 
 static const struct order *find_large(struct pipeline_cache *cache, const struct pipeline *pipeline)
@@ -225,7 +225,7 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
     int cycle = chunked ? interleaved_group(shape) : 1; /* microbatches */
     int behind = shape->num_stages > cycle ? shape->num_stages : cycle;
     int window = behind > 2 ? behind : 2; /* rounds */
-    /* A last group that is smaller has rounds of its own; those before it repeat. */
+    /* If the last group is smaller, its rounds differ; the rounds before it repeat. */
     int last_rounds = shape->num_microbatches % cycle * shape->chunks_per_stage;
     for (int tried = first_tried(pipeline); tried < shape->num_microbatches; tried *= 2) {
         int run_microbatches = tried + (shape->num_microbatches - tried) % cycle;

@@ -208,7 +208,8 @@ static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
     return !can_overlap || !plan_overlaps(plan, stack, OVERLAP_P2P);
 }
 
-/* The pieces of each stage, with the parts that it repeats; NULL: stages repeat the same parts. */
+/* The pieces of each stage, with the modules that selective recompute repeats there; NULL: all
+ * stages repeat the same modules. */
 static const struct pieces *const *find_stage_pieces(struct evaluator *e, const struct plan *plan,
                                                      const struct generator *generator)
 {

@@ -86,7 +86,7 @@ double evaluate_first_stage_bytes(struct evaluator *evaluator, const struct plan
 /* A lower bound of evaluate_peak_bytes for any rank order and any full:K in place of full. */
 double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_unplaced_bytes, and one of evaluate_first_stage_bytes, for a plan with
- * selective recompute of any set of the model's parts. */
+ * selective recompute of any set of the model's modules. */
 double evaluate_leanest_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_leanest_first_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
@@ -102,8 +102,8 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
 
 /* A stage's share of the layers, in a plan with one chunk per stage. The functions below return the
  * values of evaluate() for a stage with this share. With recompute block:N, `recomputed` replaces
- * N; in a plan that lists the parts of each stage (plan_lists_parts) it is the stage's set of
- * parts. The plan's own lists are not read. */
+ * N; in a plan that lists the recomputed modules of each stage (plan_lists_parts) it is the stage's
+ * set of modules. The lists in the plan are not read. */
 struct stage_share {
     int stage, layers;
     int recomputed; /* with block:N at most `layers`; not read with other recompute */

@@ -6,8 +6,9 @@
 
 #include <math.h>
 
-/* The chunk in front of a message between chunks; it follows from the chunk that makes the message.
- */
+/* The earlier, in the order of the model, of the two chunks between which a message passes; it
+ * follows from the chunk that makes the message.
+ * */
 static int chunk_before(const struct instr *instr)
 {
     return instr->chunk - (instr->op == INSTR_SEND_GRAD || instr->op == INSTR_RECV_GRAD);

@@ -41,7 +41,9 @@ struct step_cost {
     /* by stage: the boundary to the next stage (sim/schedule/placement.h) */
     const struct boundary *boundaries;
     double
-        last_more_s; /* of messages between the last two chunks, in addition to their boundary's */
+        /* further time of messages between the last two chunks, in addition to that of their
+         * boundary */
+        last_more_s;
     enum wire data_wire;
     struct slowdowns slowdowns;
     /* A message is a fixed delay that needs neither a posted receive nor a free link, as in the

@@ -61,7 +61,7 @@ static double spared_s(const struct evaluation *w, const struct passes *passes, 
     return share * passes->sum_s * (1 - working);
 }
 
-/* The waiting that a replica saves is taken to be that of its stage that saves the most. */
+/* The waiting that a replica saves is taken to be that of the stage that saves the most. */
 double evaluation_spared_s(const struct evaluation *w)
 {
     if (exchange_keeps_replicas_equal(&w->plan->exchange))

@@ -87,8 +87,8 @@ static double after_chunks_s(const struct evaluation *w, double reduce_s, double
                               chunk_window_s(w, stage, true), buckets);
 }
 
-/* Whether the stage holds the table of embeddings while another one does too: the stages of tied
- * embedding and head, and that of modules that embed later tokens. */
+/* Whether the stage holds the embedding table and another stage does too: the stages of tied
+ * embedding and head, and the stage of modules that embed later tokens. */
 static bool shares_table(const struct evaluation *w, int stage)
 {
     const struct plan *plan = w->plan;
@@ -258,8 +258,8 @@ static struct data_comm copies_once(const struct evaluation *w, struct stage_wei
     return copies;
 }
 
-/* Adds the reductions and gathers of a plan with all-reduce, once per step. Returns the reductions'
- * whole time. */
+/* Adds the reductions and gathers that a plan with all-reduce runs once per step. Returns the time
+ * of the reductions, overlapped or exposed. */
 static double add_all_reduce(const struct evaluation *w, struct stage_tail *tail, int stage,
                              struct stage_weights weights)
 {
@@ -282,7 +282,7 @@ static double add_all_reduce(const struct evaluation *w, struct stage_tail *tail
     return reduce_s;
 }
 
-/* The host walks the stage's weight tensors once per step. */
+/* The host processes the stage's weight tensors one by one, once per step. */
 static double tensors_s(const struct evaluation *w, const struct holding *held)
 {
     const struct stack_host *host = &w->system->stack.host;

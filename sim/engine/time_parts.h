@@ -1,6 +1,7 @@
-/* sim/engine/time_parts.h - the named parts that add up to a step's time.
+/* sim/engine/time_parts.h - the named classes of time (parts) that add up to a step's time, such as
+ * compute and bubble.
  *
- * They are the parts of the stage that is busy longest; that stage's idle time is the bubble. */
+ * They are the times of the stage that is busy longest; that stage's idle time is the bubble. */
 #ifndef SIM_ENGINE_TIME_PARTS_H
 #define SIM_ENGINE_TIME_PARTS_H
 

@@ -72,7 +72,7 @@ double held_kept_bytes(const struct plan *plan, const struct holding *held,
         bytes += kept_layers_bytes(plan, &pieces->at[kind], kept);
         recomputed += held->recomputed[kind];
     }
-    /* 0 stands for every K: at least one input is kept */
+    /* every = 0 represents any K: at least one input is kept */
     double inputs = every == 0 ? recomputed > 0 : ceil((double)recomputed / every);
     return bytes + inputs * pieces->at[0].input_bytes;
 }

@@ -13,8 +13,7 @@ struct stage_weights held_weights(const struct holding *held, const struct piece
 struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces);
 /* Number of held tensors with gradients that the software handles one by one. */
 double held_tensors(const struct holding *held, const struct pieces *pieces);
-/* The matrices of the held layers that have an optimizer of their own (plan_matrices_apart), if
- * any. */
+/* The matrices of the held layers that have a separate optimizer (plan_matrices_apart), if any. */
 struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
                                    const struct pieces *pieces);
 /* Bytes that `layers` layers of a kind keep from forward to backward if they are not recomputed in

@@ -32,8 +32,9 @@ static double library_bytes(const struct system *system, const struct model *mod
            (has_streams ? EXPERT_STREAMS * generation->stream_workspace_bytes : 0);
 }
 
-/* Stands for the K of full:K (one checkpoint per K layers) in a lower bound for every K. Every K
- * keeps at least one input, and one layer while it is recomputed; the bound counts these. */
+/* Used instead of the K of full:K (one checkpoint per K layers) in a lower bound that holds for
+ * every K. Every K keeps at least one input, and one layer while it is recomputed; the bound counts
+ * these. */
 enum { ANY_INTERVAL = 0 };
 
 static int checkpoint_interval(const struct plan *plan)
@@ -176,7 +177,8 @@ static void add_buckets(struct stage_memory *memory, const struct memory_input *
         memory->buckets_bytes += exchange_bytes(in, stage);
 }
 
-/* With the size of interleaved groups, which would else be found again for each chunk. */
+/* The shape includes the size of interleaved groups, so that it is computed only once for all
+ * chunks. */
 static struct schedule_shape shape_of(const struct memory_input *in)
 {
     struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
@@ -407,7 +409,8 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
         memory->recompute_bytes = fmax(memory->recompute_bytes, later_backward_bytes(in, stage));
 }
 
-/* Bytes of the pass that holds the most; 0 for ANY_INTERVAL, for which no pass exists. */
+/* Bytes of the pass that holds the most. It is 0 for ANY_INTERVAL, because the steps of a pass need
+ * a definite K. */
 static double passes_bytes(const struct memory_input *in, int stage,
                            const struct stage_memory *memory)
 {
@@ -552,8 +555,8 @@ static struct stage_memory larger(struct stage_memory a, struct stage_memory b)
     return held_bytes(&b) > held_bytes(&a) ? b : a;
 }
 
-/* The parts of the memory at the moment with the largest sum. The logits are freed before the first
- * layer is recomputed, so only the larger of logits and recompute counts. */
+/* The memory by kind (state, activations, ...) at the moment with the largest sum. The logits are
+ * freed before the first layer is recomputed, so only the larger of logits and recompute counts. */
 static struct stage_memory at_peak(const struct memory_input *in, int stage,
                                    const struct stage_memory *memory)
 {

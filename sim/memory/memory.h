@@ -9,8 +9,8 @@
 #include "sim/memory/stage_memory.h"
 
 struct stage_memory stage_memory(const struct memory_input *input, int stage);
-/* stage_memory in two steps, for many stages of one plan: common_memory computes the parts that all
- * stages share. */
+/* stage_memory in two steps, for many stages of one plan: common_memory computes what is the same
+ * for all stages. */
 struct stage_memory common_memory(const struct memory_input *input);
 struct stage_memory stage_memory_with(const struct memory_input *input, int stage,
                                       const struct stage_memory *common);

@@ -1,4 +1,5 @@
-/* sim/memory/stage_memory.h - the bytes that one rank of a stage holds, part by part. */
+/* sim/memory/stage_memory.h - the bytes that one rank of a stage holds, by kind (state,
+ * activations, buffers, ...). */
 #ifndef SIM_MEMORY_STAGE_MEMORY_H
 #define SIM_MEMORY_STAGE_MEMORY_H
 

@@ -96,7 +96,7 @@ static double weight_bytes(const struct memory_input *in, const struct state_byt
 }
 
 /* Adds the bytes that the optimizer keeps for `owned` parameters, and for the `whole` elements of
- * matrices with an optimizer of their own. */
+ * matrices with a separate optimizer. */
 static void add_optimizer(struct stage_memory *memory, const struct memory_input *in, double owned,
                           double whole, const struct state_bytes *state)
 {
@@ -110,7 +110,7 @@ static void add_optimizer(struct stage_memory *memory, const struct memory_input
 }
 
 /* A rank's share of the parameters that the usual optimizer updates: `trained` without the matrices
- * that have an optimizer of their own. */
+ * that have a separate optimizer. */
 static double owned_parameters(const struct plan *plan, struct stage_weights trained,
                                const struct held_matrices *matrices)
 {
@@ -146,9 +146,9 @@ void add_state(struct stage_memory *memory, const struct memory_input *in,
     add_optimizer(memory, in, owned, matrices_owned(&matrices, in->plan), &state);
 }
 
-/* The result is a lower bound: matrices that are assigned to ranks whole are counted as if they
- * could be divided; the rank with the most has at least that. Everything else is proportional to
- * what a stage holds. */
+/* The result is a lower bound: a matrix that must be assigned whole to one rank is counted as if
+ * ranks could divide it; the rank with the most elements has at least this share. Everything else
+ * is proportional to what a stage holds. */
 double mean_state_bytes(const struct memory_input *in)
 {
     struct stage_memory all = { 0 };
@@ -156,7 +156,8 @@ double mean_state_bytes(const struct memory_input *in)
     struct holding held = model_counts(in->plan, in->model);
     struct held_matrices none = { 0 };
     if (in->plan->mtp_place ==
-        MTP_APART) /* elsewhere these modules may have no table of their own */
+        /* in other places these modules may share the table of the embedding or the head */
+        MTP_APART)
         held.count[PIECE_LATER_EMBEDDING] = 0;
     double owned = owned_parameters(in->plan, held_trained(&held, in->pieces), &none);
     state.optimizer = fmin(state.optimizer, state.matrix_optimizer);

@@ -423,8 +423,8 @@ static int reduction_at(const struct instrs *list, int k)
     return NO_INSTR;
 }
 
-/* Two stages with copies of the same parts of the model reduce their gradients together, so they
- * must do it in the same order. */
+/* Two stages with copies of the same layers reduce their gradients together, so they must do it in
+ * the same order. */
 static bool check_mirrors(const struct schedule *schedule, struct err *err)
 {
     struct placement placement = schedule_placement(schedule);

@@ -125,8 +125,9 @@ static int tied_stage(const struct proof *proof, struct placement placement, int
     return placement_head_stage(placement);
 }
 
-/* Of two mirrored copies, the first and the last stage have both the table and the head; if another
- * chunk has the table too, it is the one before the head's, on the neighbouring stage. */
+/* With two mirrored copies, the first and the last stage each have the embedding of one copy and
+ * the head of the other. If another chunk has the embedding table too, it is the chunk before the
+ * head's, on the neighbouring stage. */
 static bool check_mirrored_tied(const struct proof *proof, struct indices tied,
                                 struct arena *scratch)
 {

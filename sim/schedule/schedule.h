@@ -55,8 +55,8 @@ struct generator {
     int (*in_flight)(const struct schedule_shape *shape, int stage);
     /* How many of in_flight() belong to the stage's chunk in a round. NULL: one chunk per stage. */
     int (*of_round)(const struct schedule_shape *shape, int stage, int round);
-    /* The largest number for the stage's chunk in a round at any time. NULL: the same as
-     * of_round. */
+    /* The largest number of microbatches in flight at any time, for the stage's chunk in a round.
+     * NULL: the same as of_round. */
     int (*most_of_round)(const struct schedule_shape *shape, int stage, int round);
     /* How many of in_flight() wait only for BACKWARD_WEIGHT and so hold fewer activations, per
      * chunk. The BACKWARD_INPUT after the peak adds one. NULL: the backward is not split. */
@@ -102,7 +102,7 @@ struct lowering {
     bool mix_beside;
     bool mix_updated; /* MIX_PARAM after OPTIMIZER */
     bool tied;        /* two stages all-reduce the embedding gradient: the first chunk's and ... */
-    int tied_back;    /* ... that of the last chunk (0) or of the one before it (1) */
+    int tied_back;    /* ... that of the last chunk (0) or of the chunk before the last (1) */
 };
 
 /* The lowered lists of every stage. NULL with ERR_INFEASIBLE if the generator refuses the shape. */
