@@ -191,8 +191,8 @@ static bool examine_plan(void *context, const struct plan *plan)
     double worst_s = worst_step_s(bnb);
     struct plan lightest = parts_none(bnb->search->space, plan);
     double state_bytes = space_floor_bytes(&at->floors, evaluator, plan);
-    /* What is too large counts as that, however slow it is, so that counts do not depend on which
-     * plans a worker has seen. */
+    /* A plan that is too large is counted as such even if it is also too slow, so that counts do
+     * not depend on which plans a worker has seen. */
     bool is_surely_large = state_bytes > bnb->search->system->fits_bytes;
     if (!is_surely_large && worst_s < HUGE_VAL &&
         evaluate_bound_s(evaluator, &lightest) * (1 - rounding) > worst_s) {

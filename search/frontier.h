@@ -1,4 +1,4 @@
-/* search/frontier.h - the best K plans of a stream, whatever its order.
+/* search/frontier.h - the best K of the plans that are offered one after another, in any order.
  *
  * Plans are compared by objective and, when equal, by canonical layout as text; no two plans of a
  * space are equal in both, so the best K do not depend on the workers' timing. */

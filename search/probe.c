@@ -1,4 +1,5 @@
-/* A probe is a short search on a changed request: whether any plan fits, and the best one. */
+/* A probe is a short search on a changed request. It finds whether any plan fits, and which is the
+ * best. */
 #include "search/probe.h"
 
 #include "search/method.h"

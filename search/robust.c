@@ -140,7 +140,7 @@ static void find_flip(void *context, size_t index, int worker)
     }
 }
 
-/* The one of two changes that is nearer to factor 1. */
+/* The change, of these two, whose factor is nearer to 1. */
 static struct flip nearer_flip(struct flip up, struct flip down)
 {
     if (up.factor == 0 || down.factor == 0)

@@ -6,8 +6,9 @@
 
 /* The peak of a candidate's memory in bytes. When it is over `most_bytes`, the candidate may be
  * changed from full to full:K recompute. With picks_modules, selective recompute is changed to the
- * set of parts with the shortest step of all that fit, of equal ones the smallest and then the
- * first; if none fits, to the set that needs the least memory. */
+ * set of modules with the shortest step among those that fit; if steps are equal, to the smallest
+ * set, and among these to the first. If no set fits, it is changed to the set that needs the least
+ * memory. */
 double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                         struct plan *plan);
 /* A lower bound of space_peak_bytes in any rank order. */

@@ -61,11 +61,14 @@ struct space {
     bool sp_is_fixed, mtp_is_fixed;
     bool splits_attention; /* cp is searched */
     bool groups_layers;    /* full:K may replace full */
-    bool picks_modules;    /* the fastest set of parts that fits replaces selective recompute */
+    /* selective recompute represents all sets of modules; the fastest set that fits is chosen
+     * (search/parts.h) */
+    bool picks_modules;
     struct forbidden forbidden;
     int pipeline_zero; /* highest ZeRO stage that is tried with a pipeline */
-    bool fits_gpus; /* false: no tp, cp and pp divide the GPUs; the first value of each stands for
-                       all */
+    /* false: no tp, cp and pp divide the GPUs; only the first value of each is examined, for all
+     * the others */
+    bool fits_gpus;
 };
 
 struct space_request {
@@ -128,7 +131,7 @@ bool space_family(const struct space *space, size_t block, int split, struct pla
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);
 
-/* A site is a block of the first rank order. It stands for all blocks that differ from it only in
+/* A site is a block of the first rank order. It represents all blocks that differ from it only in
  * the order, as no rule depends on the order. Blocks 0 to space_num_sites - 1 are the sites.
  * space_site_orders returns the number of a site's orders, at most MAX_RANK_ORDERS; 0: the site is
  * empty. */

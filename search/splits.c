@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* head_layers counts FLOPs, of which head and loss do fewer in a second than a layer: they take up
- * to twice as long. So from this number on they may take longer than a layer, and splits with a
- * lighter last chunk are listed too. */
+/* head_layers is the FLOPs of head and loss divided by those of a layer. Head and loss run at a
+ * lower rate, and take up to twice as long per FLOP. So from this value on they may take longer
+ * than a layer, and splits with a lighter last chunk are listed too. */
 static const double heavy_head = 0.5;
 
 struct list {
@@ -98,8 +98,9 @@ static void add_without_blocks(struct list *list, int vpp)
     add(list, vpp, SPLIT_LATER_ALONE, nearly_even(list, chunks, chunks - 2, 0));
 }
 
-/* The chunks of stages of which the first, the last and the middle ones have these layers. NULL if
- * the first has more than a middle one, or an end fewer than `least_end`. */
+/* The chunks, if the first, the last and each middle stage have these numbers of layers. NULL if
+ * the first stage has more layers than a middle one, or if the first or the last has fewer than
+ * `least_end`. */
 static const int *stages_of(struct list *list, int vpp, int middle, int last, int least_end)
 {
     const struct split_request *request = list->request;
@@ -143,7 +144,8 @@ static void add_light(struct list *list, int vpp)
 }
 
 /* One layer of the last chunk moves to the last chunk of a stage in the middle, if all chunks are
- * equal: the head takes its place. Of all stages one in the middle delays the others the least. */
+ * equal: the head takes its place. A longer stage in the middle delays the others less than one at
+ * an end. */
 static const int *one_moved(struct list *list, int chunks)
 {
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);

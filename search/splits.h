@@ -18,7 +18,7 @@ enum split_kind {
     SPLIT_EMBEDDING, /* the embedding counts as a layer: k - 1 in the first chunk
                            (account_for_embedding_in_pipeline_split) */
     SPLIT_LOSS, /* the loss counts as a layer: k - 1 in the last chunk (account_for_loss_in_...) */
-    SPLIT_BOTH, /* both count as layers */
+    SPLIT_BOTH, /* embedding and loss both count as layers */
     SPLIT_LOSS_TWICE, /* the loss counts as two layers: k - 2 in the last chunk. This and the other
                          splits marked with (h) are listed if the head takes half a layer or more */
     SPLIT_NEARLY, /* one layer less in the last chunk, then also in the first, the second and so on;
@@ -29,9 +29,10 @@ enum split_kind {
     SPLIT_LIGHTER_LAST, /* the same with one layer less in each chunk of the last stage (h) */
     SPLIT_ONE_MOVED, /* equal chunks, but a stage in the middle has one layer of the last chunk (h)
                       */
-    /* Models with modules that predict later tokens. The other splits have them beside the head and
-     * the last blocks. Chunks with blocks differ by at most one layer, a module counting as one. In
-     * Megatron's layout strings, t is a layer, m a module, L the loss and | begins a chunk. */
+    /* Models with modules that predict later tokens. All other splits have these modules in the
+     * chunk of the head and the last blocks. The chunks with blocks differ by at most one layer,
+     * where a module counts as a layer. In Megatron's layout strings, t is a layer, m a module, L
+     * the loss and | begins a chunk. */
     SPLIT_ENDS_ALONE,  /* "|mL": modules and head are a chunk without blocks */
     SPLIT_HEAD_ALONE,  /* "tm|L": the head is a chunk without blocks; the modules are in the one
                           before it */

@@ -22,8 +22,8 @@ struct tally tally_new(struct arena *arena); /* its counts live in the arena */
 void tally_add(struct tally *sum, const struct tally *more);
 void tally_broken(struct tally *tally, const struct plan_rule *rule, double count);
 void tally_over_memory(struct tally *tally, const struct ranked_plan *plan);
-/* Whether a plan that does not fit and needs at least floor_bytes is not asked for: if some plan
- * fits, no plan of least memory is needed, else another one needs less. */
+/* Whether a plan that does not fit and needs at least floor_bytes can be ignored: either some plan
+ * fits, so that the plan of least memory is not asked for, or a known plan needs less memory. */
 bool tally_has_leaner(const struct tally *tally, double floor_bytes);
 void tally_evaluated(struct tally *tally, const struct ranked_plan *plan);
 

@@ -1,4 +1,5 @@
-/* search/time_to_accuracy.h - exchange and layout together: the shortest time to an accuracy.
+/* search/time_to_accuracy.h - searches exchange and layout together for the shortest time to an
+ * accuracy.
  *
  * The number of steps depends on the exchange and the number of data ranks, but the time of a step
  * depends on the whole layout. So for each exchange tried and each number of data ranks that

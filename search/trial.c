@@ -96,8 +96,8 @@ static bool is_chosen(const struct pick *pick, int trial)
     return false;
 }
 
-/* Sets place `at` of the n chosen trials to the best trial. Of trials that are about equally good
- * it prefers the fewest GPUs, then the most informative. */
+/* Sets place `at` of the n chosen trials to the best trial. Among trials that are about equally
+ * good it prefers those on the fewest GPUs, then the most informative. */
 static struct outlook fill(struct pick *pick, int at, int n)
 {
     struct outlook best = { -1, 0 };

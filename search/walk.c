@@ -87,8 +87,8 @@ static bool is_too_large(const struct visit *visit, double floor_bytes)
            (!walk->tells_why || tally_has_leaner(&visit->worker->tally, floor_bytes));
 }
 
-/* Checks all rank orders at once: most plans exceed memory even without the buffers that depend on
- * the order. */
+/* Checks memory for all rank orders at once: most plans that do not fit exceed memory even without
+ * the buffers that depend on the order. */
 static bool look_for_room(void *context, const struct plan *plan)
 {
     struct visit *visit = context;

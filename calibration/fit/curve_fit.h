@@ -2,8 +2,8 @@
  * times.
  *
  * Log time is piecewise linear in log size between the knots given in fit.json, is fitted by least
- * squares and never falls. Few knots smooth the scatter of single sizes, and dips where NCCL
- * changes algorithms. */
+ * squares and never falls. With few knots the curve smooths out the scatter of single sizes and the
+ * dips where NCCL changes algorithms. */
 #ifndef CALIBRATION_FIT_CURVE_FIT_H
 #define CALIBRATION_FIT_CURVE_FIT_H
 

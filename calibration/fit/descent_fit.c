@@ -1,5 +1,5 @@
 /* Fits the constants of the convergence theory (sim/campaign/convergence.h) to the losses of short
- * runs. Each constant belongs to one part of the loss, such as the remaining initial error or the
+ * runs. Each constant determines one term of the loss, such as the remaining initial error or the
  * gradient noise. */
 #include "calibration/fit/descent_fit.h"
 
@@ -219,7 +219,7 @@ static double largest_share(const struct fitting *f, const struct descent *desce
     return share;
 }
 
-/* Removes constants whose part is too small in all losses, and solves again without them. */
+/* Removes constants whose term is too small in all losses, and solves again without them. */
 static void leave_out_unseen(struct fitting *f, double *x)
 {
     static const int parts[] = { DESCENT_NOISE, DESCENT_MIXING, DESCENT_MEMORY };

@@ -88,7 +88,8 @@ static void fill_columns(const struct descent_request *request, int rows, double
     }
 }
 
-/* The first floor that is a linear combination of those before it; -1: none. */
+/* The first term of the loss that does not vanish with more steps (floor) and is a linear
+ * combination of the earlier such terms; -1: none. */
 static int find_dependent(const struct descent_request *request)
 {
     static const double least_share = 0.02;

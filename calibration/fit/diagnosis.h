@@ -53,7 +53,7 @@ struct diagnoses runs_diagnose(const struct run_case *cases,
                                const struct run_prediction *predictions,
                                const struct scores *scores, int jobs, struct arena *arena);
 
-/* Index in time_part_table of the part that is furthest above its usual share. */
+/* Index in time_part_table of the class of time that is furthest above its usual share. */
 int diagnosis_part(const struct diagnosis *of);
 
 /* The x that minimises sum |e_i + s_i x|, between -most and +most. `order` has room for n

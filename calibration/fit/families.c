@@ -204,7 +204,7 @@ static int compare_memory(const void *a, const void *b)
 }
 
 /* Loads the errors of all measured memory peaks, also of rows whose time is not scored. For
- * widths_find each has only an error of the whole run and no parts. */
+ * widths_find each error belongs to the whole run and to no class of time. */
 static void memory_samples(const struct shipped_runs *runs, struct arena *arena,
                            struct samples *out)
 {

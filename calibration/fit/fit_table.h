@@ -70,7 +70,7 @@ struct width_rules {
     struct error_widths prior;
 };
 
-/* A layout that is known to have run, and so to have fitted into the GPUs' memory
+/* A layout that is known to have run, and so did not run out of memory
  * (calibration/fit/held_peaks.h). */
 struct fit_ran {
     char stack[48], cluster[48], model[48], layout[256];

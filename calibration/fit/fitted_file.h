@@ -1,6 +1,6 @@
 /* calibration/fit/fitted_file.h - the text of a profile or stack with fitted constants.
  *
- * Only these parts of the file are replaced: the job's constants, "collectives", "errors",
+ * Only these keys of the file are replaced: the job's constants, "collectives", "errors",
  * "measured", "fitted_on" and "residuals". The same results always give the same bytes. */
 #ifndef CALIBRATION_FIT_FITTED_FILE_H
 #define CALIBRATION_FIT_FITTED_FILE_H

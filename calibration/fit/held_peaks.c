@@ -1,6 +1,7 @@
-/* What runs without measured memory say about the error of predicted memory peaks. The log of a
- * real peak over the predicted one is S + e; S, with variance `between`, is the same for all runs
- * of a stack, and e, with variance `within`, differs between plans. */
+/* What runs whose memory was not measured tell about the error of predicted memory peaks: they did
+ * not run out of memory. The log of a real peak over the predicted one is S + e; S, with variance
+ * `between`, is the same for all runs of a stack, and e, with variance `within`, differs between
+ * plans. */
 #include "calibration/fit/held_peaks.h"
 
 #include "base/normal.h"
@@ -64,7 +65,7 @@ static bool is_of_one_kind(const struct held_peak *a, const struct held_peak *b)
            strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* Whether no other bound of the same model and GPU is smaller; of equal ones the first counts. */
+/* Whether no other bound of the same model and GPU is smaller; the first of equal bounds counts. */
 static bool is_tightest(const struct held_peak *bounds, int count, int i)
 {
     for (int k = 0; k < count; k++)

@@ -175,8 +175,8 @@ static void add_run(struct observations *to, const struct run_case *of, const st
     o->run = to->num_cases++;
 }
 
-/* Adds the chosen rows that can be predicted. Fails if a row that is named by id cannot be, or if
- * none of the others can. */
+/* Adds the chosen rows that can be predicted. Fails if a row that is named by id cannot be
+ * predicted, or if none of the other rows can. */
 static bool add_runs(struct observations *to, const struct run_rows *all, const int *chosen, int n,
                      const struct fit_rows *rows, struct err *err)
 {

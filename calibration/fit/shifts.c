@@ -150,7 +150,7 @@ static double scatter_of(const double *errors, int n, double bias, double *room)
     return sorted_quantile(room, n, 0.9) / normal_90;
 }
 
-/* The shift that a row's error needs beyond the row's own width: error^2 = width^2 + shift^2. */
+/* The shift with which a row's error just lies within its interval: error^2 = width^2 + shift^2. */
 static double need_of(const struct left_out_row *row)
 {
     double rest = row->error * row->error - row->width * row->width;
@@ -223,8 +223,9 @@ static double student_90(double n)
            z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / (384 * n * n * n);
 }
 
-/* A source's own deviation: its shift, or more if nine tenths of its rows need more than the
- * intervals of other sources' rows, because its rows scatter more. */
+/* The standard deviation that a source suggests for the shift: its mean error or, if larger, the
+ * standard deviation with whose 90 % interval nine tenths of its rows lie within their intervals.
+ * The second is larger if the rows scatter more than those of other sources. */
 static double deviation_of(const struct source_shift *of)
 {
     int ninth_tenth = 9 * (NUM_NEEDS - 1) / 10;

@@ -25,10 +25,11 @@ struct source_shift {
     char source[40];
     int tier; /* enum tier */
     int groups;
-    double median, mean, p90, worst, bias; /* of the errors' sizes; bias is signed */
+    double median, mean, p90, worst, bias; /* statistics of the absolute errors; bias is signed */
     /* Standard deviation of errors about the bias, estimated as their 90th percentile / 1.645. */
     double scatter;
-    /* Quantiles over rows, ascending, of the shift that a row needs: a half width in log time. */
+    /* Quantiles over rows, ascending, of the shift (a half width in log time) with which the row's
+     * error just lies within its interval. */
     double needs[NUM_NEEDS];
 };
 struct source_shifts {

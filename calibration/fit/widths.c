@@ -1,5 +1,5 @@
-/* Fits the half widths of the errors of a step's parts to the errors of rows, which are measured
- * runs. */
+/* Fits the half widths of the 90 % intervals, by class of time in a step, to the errors of rows
+ * (measured runs). */
 #include "calibration/fit/widths.h"
 
 #include "base/normal.h"
@@ -23,8 +23,8 @@ static double variance_of(const struct width_row *row, const double *v)
 }
 
 /* One row's contribution to expectation maximisation. Given variances v and the row's error e with
- * total variance V, the error of part k has mean c e and variance share^2 v_k (1 - c), where c =
- * share^2 v_k / V. The row's weight for v_k is c. */
+ * total variance V, the error of class k (such as compute) has mean c e and variance share^2 v_k (1
+ * - c), where c = share^2 v_k / V. The row's weight for v_k is c. */
 static void add_row(const struct width_row *row, double weight, double cutoff, const double *v,
                     double *sums, double *weights)
 {

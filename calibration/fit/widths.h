@@ -1,11 +1,12 @@
-/* calibration/fit/widths.h - fits the interval widths of each stack, by part of a step's time.
+/* calibration/fit/widths.h - fits the interval widths of each stack, by class of time in a step
+ * (compute, messages of each axis, ...).
  *
- * An error is modelled as a sum of independent errors: one of the whole step, and one of each part
- * in proportion to its share. So log(predicted / measured) has the variance sum of share^2 x v over
- * the parts. The v are found by expectation maximisation (Dempster, Laird and Rubin 1977) on
- * held-out rows: first over the rows of all stacks, with the prior of fit.json, then per stack,
- * with the pooled result as prior. A prior has the weight of prior_rows rows. As errors are not
- * normal, each stack's widths are then scaled to cover 90 % of its rows (split conformal
+ * An error is modelled as a sum of independent errors: one of the whole step, and one of each class
+ * of time in proportion to its share of the step. So log(predicted / measured) has the variance sum
+ * of share^2 x v over the parts. The v are found by expectation maximisation (Dempster, Laird and
+ * Rubin 1977) on held-out rows: first over the rows of all stacks, with the prior of fit.json, then
+ * per stack, with the pooled result as prior. A prior has the weight of prior_rows rows. As errors
+ * are not normal, each stack's widths are then scaled to cover 90 % of its rows (split conformal
  * prediction, as in interval.h); with fewer than nine rows the scale is that of all stacks. */
 #ifndef CALIBRATION_FIT_WIDTHS_H
 #define CALIBRATION_FIT_WIDTHS_H
@@ -20,7 +21,7 @@ struct family_widths {
     int rows; /* number of held-out rows on measured profiles; 0: the stack has the pooled widths */
     struct error_widths widths;
     double memory; /* half width of the interval of the log of peak memory */
-    /* expected log of real over predicted peaks, for a stack without measured ones */
+    /* expected logarithm of real / predicted peak, for a stack without measured peaks */
     double memory_shift;
     double covered;  /* share of the rows within these widths; NaN without rows */
     double left_out; /* the same share with widths refitted without the row's fold (one of five) */

@@ -283,8 +283,8 @@ static void spread_layers(const struct conversion *of, struct plan *plan)
                                : "layers do not divide: the first chunks have one more");
 }
 
-/* A measured run fitted into memory. Predicted peaks exceed the measured ones by at most 10 %, once
- * by 20 %. So a run whose predicted peak exceeds the memory by more did recompute. */
+/* A measured run did not run out of memory. Predicted peaks exceed the measured ones by at most 10
+ * %, once by 20 %. So a run whose predicted peak exceeds the memory by more did recompute. */
 static const double surely_too_large = 1.25;
 
 static bool fits_surely_not(const struct system *system, const struct model *model,
@@ -296,8 +296,8 @@ static bool fits_surely_not(const struct system *system, const struct model *mod
     return bytes > surely_too_large * gpu_usable_bytes(&system->gpu);
 }
 
-/* Without a word about recompute there was none, unless the run needed far more memory without it
- * than a GPU has, and less with it. */
+/* A row that does not mention recompute had none, unless the run would need far more memory than a
+ * GPU has without recompute, and fits with it. */
 static void assume_recompute(const struct conversion *of, struct plan *plan)
 {
     const struct system *system = of->out->system;

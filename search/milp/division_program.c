@@ -189,8 +189,8 @@ static int most_recomputed(const struct builder *b)
     return most;
 }
 
-/* One binary for each number of recomputed layers, and one for recomputing all; one of them is 1. A
- * stage's choice has that number, or recomputes all. */
+/* One 0-1 variable for each number of recomputed layers, and one for recomputing all layers;
+ * exactly one of them is 1. A stage's choice has that number, or recomputes all. */
 static void add_recompute(struct builder *b)
 {
     struct program_column binary = { .kind = COLUMN_BINARY };

@@ -2,8 +2,8 @@
  * (search/stochastic/encoding.h). */
 #include "search/stochastic/strategy.h"
 
-/* A (1+1) evolution strategy: of parent and child the better stays. On a tie the child stays, so
- * that plateaus are crossed. False: stop. */
+/* A (1+1) evolution strategy: the better of parent and child becomes the next parent. On a tie it
+ * is the child, so that plateaus are crossed. False: stop. */
 static bool evolve_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {
     struct point parent, child;

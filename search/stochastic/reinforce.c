@@ -191,8 +191,9 @@ static double best_of(const struct sample *samples, int count)
     return best;
 }
 
-/* Runs one policy until it has settled: a whole batch is one point, or nothing better was found for
- * a while, as the entropy term makes it sample around its (often local) optimum. False: stop. */
+/* Runs one policy until it has settled: all samples of a batch are the same point, or no better
+ * point was found for a while. The second test is needed because the entropy term keeps the policy
+ * sampling around its (often local) optimum. False: stop. */
 static bool learn_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng,
                        struct sample *samples, struct policy *policy)
 {

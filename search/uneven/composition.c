@@ -151,7 +151,7 @@ static struct suffix any_order_stage(const struct stage_table *table, int stage,
                             .key[OPTIMIZER] = larger(optimizer_s, behind->key[OPTIMIZER]) };
 }
 
-/* Stages that wait for no other add nothing to each other. */
+/* Stages that do not wait for others add nothing to each other's time. */
 static double least_any_order_s(const struct stage_table *table, const struct ahead *ahead,
                                 const struct suffix *suffix)
 {

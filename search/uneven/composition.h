@@ -16,11 +16,12 @@ struct suffix {
     double key[NUM_KEYS]; /* { 0 } is the empty suffix */
 };
 
-/* What the stages before a suffix add to a step at least. */
+/* The least time that the stages before a suffix add to a step. */
 struct ahead {
     double forward_s; /* until the first microbatch reaches the suffix */
-    double both_s;    /* that, and from when a gradient leaves the suffix until it has passed the
-                         first stage */
+    /* forward_s, plus the time from when a gradient leaves the suffix until it has passed the first
+     * stage */
+    double both_s;
 };
 
 struct composition {
@@ -32,13 +33,13 @@ struct composition {
     /* Seconds of a step for the suffix that begins at stage 0; for a shorter suffix, a lower bound
      * of every whole pipeline that ends in it. */
     double (*total_s)(const struct stage_table *table, const struct suffix *whole);
-    /* A lower bound of total_s of every whole pipeline that ends in the suffix, of which the stages
-     * before it add this much. Unlike total_s it does not need the stages one by one. */
+    /* A lower bound of total_s of every whole pipeline that ends in the suffix and whose earlier
+     * stages add at least this much. Unlike total_s it does not need the stages one by one. */
     double (*least_s)(const struct stage_table *table, const struct ahead *ahead,
                       const struct suffix *suffix);
 };
 
-/* The stages before a suffix, with one more behind them. */
+/* The result for the same stages and one more stage after them. */
 struct ahead ahead_with(const struct stage_table *table, const struct ahead *before, int stage,
                         const struct stage_option *option);
 

@@ -90,7 +90,7 @@ void deal_next(const struct deal *deal, int stage, int *chunks)
     chunks[lightest]++;
 }
 
-/* Whether the stage has the chunk with the last layers, or one behind it. */
+/* Whether the stage has the chunk with the last layers, or a chunk after it. */
 static bool has_end(const struct deal *deal, int stage)
 {
     for (int round = 0; round < deal->placement.chunks_per_stage; round++)

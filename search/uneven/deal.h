@@ -22,12 +22,14 @@ struct deal {
     /* number of layers that take as long as head and modules, in the chunk that has the last layers
      */
     double end_layers;
-    int end_chunk; /* that chunk: the head's, or the one before if the modules are apart from it */
-    int end_least; /* its fewest layers */
+    /* the chunk that has the last layers: the head's or, if the modules are not in the head's
+     * chunk, the chunk before it */
+    int end_chunk;
+    int end_least; /* the fewest layers that end_chunk may have */
 };
 
-/* Whether the plan's layers are dealt. Those of 1F1B with one chunk per stage are not, because they
- * have a bound of their own (uneven/composition.h). */
+/* Whether the plan's layers are dealt. With 1F1B and one chunk per stage they are not, because such
+ * plans have their own bound (uneven/composition.h). */
 bool plan_is_dealt(const struct plan *plan);
 
 /* head_layers is the result of model_head_layers. It is passed in because it takes long to

@@ -11,7 +11,8 @@ static bool all_are(const int *values, int count, int value)
     return true;
 }
 
-/* Sets the shortest form of a set of parts for each stage: none, one set for all, or a list. */
+/* Sets the recomputed modules of each stage in the shortest form: none, one set for all, or a
+ * list. */
 static void set_parts(struct plan *plan, const int *parts)
 {
     plan->stage_replays = parts;
@@ -20,7 +21,8 @@ static void set_parts(struct plan *plan, const int *parts)
         *plan = plan_of_stage(plan, 0);
 }
 
-/* Sets the shortest form of block:N: none, full, one N for all, or a list. */
+/* Sets the recomputed layers of each stage in the shortest form: none, full, block with one N for
+ * all, or a list. */
 static void set_recompute(struct plan *plan, const int *layers, const int *recomputed)
 {
     plan->recompute_layers = NULL;

@@ -6,8 +6,8 @@
 #include "search/uneven/stages.h"
 
 /* The point's plan with layers[stage]; with recompute block:N, recomputed[stage] of them are
- * recomputed, and in a point that lists parts (plan_lists_parts) it is the stage's set of parts.
- * Lists are borrowed; a list of equal numbers is omitted. */
+ * recomputed, and in a point that lists modules for each stage (plan_lists_parts) it is the stage's
+ * set of recomputed modules. Lists are borrowed; a list of equal numbers is omitted. */
 struct plan division_plan(const struct plan *point, const int *layers, const int *recomputed);
 
 /* The point's plan with the given layers of each chunk, for points whose divisions are dealt
@@ -17,7 +17,8 @@ struct plan dealt_plan(const struct plan *point, const int *chunks);
 /* Whether the space has the plan without being enlarged. */
 bool division_is_known(const struct space *space, const struct plan *plan);
 
-/* Fills recomputed[stage] with the layers, or the parts, that the table's options recompute. */
+/* Fills recomputed[stage] with the number of layers, or the set of modules, that the table's
+ * options recompute. */
 void division_recomputes(const struct stage_table *table, const int *layers, int *recomputed);
 
 #endif

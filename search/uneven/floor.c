@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* The least times of a stage at any place, with this number of layers and the least recompute that
- * the plan allows. */
+/* Lower bounds of a stage's times with this number of layers, at any place in the pipeline and with
+ * as little recompute as the plan allows. */
 struct least_stage {
     double pass_s, longer_s; /* forward and backward, the longer of the two */
     double optimizer_s;
@@ -24,7 +24,7 @@ static double least_messages_s(const struct plan *plan, const struct stage_commo
     return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
 }
 
-/* The largest number of layers of a stage, as each of the others has its fewest. */
+/* The largest number of layers of a stage, which it has if each other stage has its fewest. */
 static int most_layers(const struct model *model, const struct plan *plan)
 {
     struct deal deal = deal_of(plan, model, 0); /* how long a head takes changes no range */
@@ -32,8 +32,8 @@ static int most_layers(const struct model *model, const struct plan *plan)
 }
 
 /* Iterates over the positions at which `layers` consecutive layers may take a different time.
- * Returns the next position after `first` whose layers differ in kind, one by one, from those one
- * layer earlier; beyond the model's layers: none. Begin with 0. */
+ * Returns the next position after `first` at which the sequence of kinds differs from that one
+ * layer earlier; a result beyond the model's layers means that there is none. Begin with 0. */
 static int next_first(const struct model *model, int layers, int first)
 {
     if (model_num_kinds(model) == 1)

@@ -36,9 +36,8 @@ static bool dominates(const struct suffix *a, const struct suffix *b)
     return true;
 }
 
-/* Adds a suffix unless one in the front dominates it. Of suffixes that are equal within the
- * tolerance the first stays, unless a later one dominates it exactly. So tolerances do not
- * accumulate. */
+/* Adds a suffix unless one in the front dominates it. If suffixes are equal within the tolerance,
+ * the first one stays, unless a later one dominates it exactly. So tolerances do not accumulate. */
 static void offer(struct growing *front, const struct front_entry *entry)
 {
     for (int i = 0; i < front->count; i++)
@@ -70,7 +69,8 @@ const struct front *fronts_at(const struct fronts *fronts, int stage, int layers
 struct program {
     struct fronts fronts;
     double limit_s;
-    const struct ahead *ahead; /* the least of each stage and number of layers before it */
+    /* for each stage and number of earlier layers, the least that these layers add to a step */
+    const struct ahead *ahead;
     struct growing scratch;
 };
 

@@ -53,7 +53,8 @@ const char *lattice_lacks(const struct search *search)
     return base->num_recompute_layers > 0 ? "given blocks of recompute" : NULL;
 }
 
-/* Kinds of points, by what their stages may recompute differently. */
+/* Kinds of points: all stages recompute alike, or each stage chooses its own number of layers or
+ * set of modules. */
 enum point_kind { STAGES_ALIKE, STAGES_OF_BLOCKS, STAGES_OF_PARTS, NUM_POINT_KINDS };
 
 static enum point_kind kind_of(const struct plan *base, int recompute)
@@ -65,7 +66,7 @@ static enum point_kind kind_of(const struct plan *base, int recompute)
     return plan_lists_parts(&point) ? STAGES_OF_PARTS : STAGES_ALIKE;
 }
 
-/* Sites of plans with one number of stages and of chunks per stage. */
+/* All sites of plans with the same numbers of stages and of chunks per stage. */
 struct stages_space {
     struct space space; /* the space with this pp and vpp, and a fixed list of layers per chunk */
     double divisions[NUM_POINT_KINDS]; /* number of divisions that only this space has */
@@ -375,7 +376,8 @@ static double count_mixes(const struct deal *deal)
 }
 
 /* The number of divisions that the space does not have already; with block:N, the divisions with
- * none and full are subtracted too. With other parts on each stage all divisions are new. */
+ * none and full are subtracted too. If each stage may recompute a different set of modules, all
+ * divisions are new. */
 static void count_new(const struct search *search, const struct plan *plan,
                       double divisions[NUM_POINT_KINDS], struct arena *arena)
 {

@@ -13,13 +13,13 @@
 
 struct lattice_point {
     /* without lists of layers; block:0 represents every block:N,..., and a list of one empty set
-     * all sets of parts */
+     * represents all sets of recomputed modules */
     struct plan plan;
     /* Layers of each chunk, in a division whose stages differ by at most one layer, or by as few
      * layers as possible if they are dealt. */
     const int *nearly_even;
     double divisions; /* number of divisions that are not in the space of even chunks */
-    double floor_s;   /* lower bound of their step times */
+    double floor_s;   /* lower bound of the step times of the point's divisions */
     size_t number;    /* position in the space's order */
 };
 
@@ -30,12 +30,13 @@ struct lattice {
 
 /* The reason why no chunk of the space can be uneven; NULL if chunks can be uneven. */
 const char *lattice_lacks(const struct search *search);
-/* Whether the search also divides the layers of schedules other than 1F1B: if `uneven` is requested
- * and no constraint joins the stages. */
+/* Whether the search also divides the layers of schedules other than 1F1B. It does if `uneven` is
+ * requested and no constraint applies to several stages together. */
 bool lattice_deals(const struct search *search);
-/* Whether each 1F1B stage may repeat a set of parts of its own: with recompute_mixes, if no
- * constraint joins the stages. Not with activations on the host, as there a set that frees more
- * also shortens copies; and not with op-selective, which is a policy and no set of parts. */
+/* Whether each 1F1B stage may repeat its own set of modules: with recompute_mixes, if no constraint
+ * applies to several stages. It may not if activations are kept on the host, as a set that frees
+ * more then also shortens copies, nor with op-selective, which is a policy for ops and not a set of
+ * modules. */
 bool lattice_mixes_parts(const struct search *search);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally

@@ -100,8 +100,8 @@ static bool has_subset(const int *sets, int count, int parts)
     return false;
 }
 
-/* The option with the set of parts that fits and has the shortest backward. A set that contains
- * another one that fits repeats more, so it is not timed; smaller sets come first. */
+/* The option with the set of recomputed modules that fits and has the shortest backward. A set is
+ * not timed if it contains another set that fits, as it repeats more; smaller sets come first. */
 static struct stage_option fastest_set(const struct filler *filler, struct stage_share share)
 {
     const struct stage_request *request = filler->request;
@@ -139,8 +139,9 @@ static bool is_as_before(const struct filler *filler, int stage, const struct st
            before->fits && before->recomputed == 0;
 }
 
-/* If the layers of a stage have, one by one, the same kinds as those one position earlier, time and
- * memory are the same, so it also does not fit or is too slow. */
+/* If the layers of a stage have the same kinds in the same order as the layers one position
+ * earlier, time and memory are the same. So if the stage did not fit there or was too slow, the
+ * same holds here. */
 static bool is_as_earlier(const struct filler *filler, struct stage_share share,
                           const struct stage_option *earlier)
 {
@@ -207,7 +208,7 @@ static void fill_options(const struct filler *filler, int stage, int first)
         first > 0 ? stage_options(table, stage, first - 1) : options;
     double limit_s = filler->request->limit_s;
     int least, most = range_of(filler, stage, first, &least);
-    if (most > table->most_layers) { /* too slow with so many */
+    if (most > table->most_layers) { /* a stage with this many layers is too slow */
         most = table->most_layers;
         table->is_limited = true;
     }
@@ -303,7 +304,7 @@ static bool holds_all(const struct stage_table *table,
     return holds;
 }
 
-/* The least longest time of any division, which is the time of some option. */
+/* The smallest possible value of a division's longest pass, which is the pass of some option. */
 static double least_longest_s(const struct stage_table *table,
                               double (*of_s)(const struct stage_option *option),
                               struct arena *arena)

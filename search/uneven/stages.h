@@ -23,8 +23,9 @@ struct stage_option {
     bool fits; /* false: the members below are not set, except the layers of an option that was
                   tried and does not fit */
     int layers;
-    int recomputed; /* layers with block:N; the set of parts if the plan lists those of each stage
-                     */
+    /* with block:N the number of recomputed layers; if the plan lists modules for each stage, the
+     * set of recomputed modules */
+    int recomputed;
     /* For one microbatch, blocking messages included, on the stage's first chunk if there are
      * several. The backward is only that of the input gradients if weight gradients are computed
      * separately. */
@@ -64,7 +65,7 @@ struct stage_table {
 struct stage_request {
     const struct model *model;
     const struct plan *plan;
-    /* the sets of parts that a stage may repeat if the plan lists those of each stage */
+    /* the sets of modules that a stage may recompute, if the plan lists modules for each stage */
     const int *sets;
     int num_sets;
     int layers;          /* layers of every stage; 0: any */

@@ -107,7 +107,7 @@ static void time_seed(void *context, size_t index, int worker)
     const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
     struct seed *seed = &rounds->seeds[rounds->next + index];
     struct evaluator *evaluator = evaluator_of(rounds, worker);
-    if (plan_lists_parts(&point->plan)) /* the table chooses the parts */
+    if (plan_lists_parts(&point->plan)) /* the table of stages chooses the recomputed modules */
         return;
     set_seed(point, false, &seed->ranked.plan);
     if (division_is_known(rounds->search->space, &seed->ranked.plan))
@@ -133,8 +133,8 @@ static void read_recomputed(const struct stage_table *table, const int *layers, 
         division_recomputes(table, layers, recomputed);
 }
 
-/* Whether another point has the plan. That is the case if no stage of a point that lists parts
- * repeats any. */
+/* Whether another point has the plan. That is the case if the point lists recomputed modules for
+ * each stage, and no stage of the plan repeats any. */
 static bool is_of_another(const struct lattice_point *point, const struct plan *plan)
 {
     return plan_lists_parts(&point->plan) && plan->recompute == RECOMPUTE_NONE;
