@@ -14,21 +14,25 @@ enum chunk_space { CHUNKS_MEGATRON, CHUNKS_EVEN, NUM_CHUNK_SPACES };
 
 /* Kinds of splits. k is the largest number of layers in a chunk. */
 enum split_kind {
-    SPLIT_EVEN,      /* k in each chunk */
-    SPLIT_EMBEDDING, /* the embedding counts as a layer: k - 1 in the first chunk
-                           (account_for_embedding_in_pipeline_split) */
+    SPLIT_EVEN, /* k in each chunk */
+    /* the embedding counts as a layer: k - 1 in the first chunk
+     * (account_for_embedding_in_pipeline_split) */
+    SPLIT_EMBEDDING,
     SPLIT_LOSS, /* the loss counts as a layer: k - 1 in the last chunk (account_for_loss_in_...) */
     SPLIT_BOTH, /* embedding and loss both count as layers */
-    SPLIT_LOSS_TWICE, /* the loss counts as two layers: k - 2 in the last chunk. This and the other
-                         splits marked with (h) are listed if the head takes half a layer or more */
-    SPLIT_NEARLY, /* one layer less in the last chunk, then also in the first, the second and so on;
-                     used only if no other split divides the layers over these stages */
-    SPLIT_LIGHT_LAST,   /* the first and the last stage have different numbers of layers from the
-                           others, and the last stage, with the head, takes no longer than the others
-                           (num_layers_in_first_pipeline_stage, ..._last_...) */
+    /* the loss counts as two layers: k - 2 in the last chunk. This and the other splits marked
+     * with (h) are listed if the head takes half a layer or more */
+    SPLIT_LOSS_TWICE,
+    /* one layer less in the last chunk, then also in the first, the second and so on; used only if
+     * no other split divides the layers over these stages */
+    SPLIT_NEARLY,
+    /* the first and the last stage have different numbers of layers from the others, and the last
+     * stage, with the head, takes no longer than the others (num_layers_in_first_pipeline_stage,
+     * ..._last_...) */
+    SPLIT_LIGHT_LAST,
     SPLIT_LIGHTER_LAST, /* the same with one layer less in each chunk of the last stage (h) */
-    SPLIT_ONE_MOVED, /* equal chunks, but a stage in the middle has one layer of the last chunk (h)
-                      */
+    /* equal chunks, but one layer of the last chunk moves to a stage in the middle (h) */
+    SPLIT_ONE_MOVED,
     /* Models with modules that predict later tokens. All other splits have these modules in the
      * chunk of the head and the last blocks. The chunks with blocks differ by at most one layer,
      * where a module counts as a layer. In Megatron's layout strings, t is a layer, m a module, L
