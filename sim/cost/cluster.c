@@ -60,10 +60,11 @@ const struct field level_fields[] = {
       .doc = "In a mesh: bandwidth of the link between two members, in one direction; `bandwidth` "
              "is then that of all links of a member. 0: any two members have the whole bandwidth." },
     { .name = "socket_size", .kind = FIELD_INT, AT(level, socket_size), .min = 0, .max = 1024,
-      .fallback = "0", .doc = "First level: GPUs below one CPU socket; 0: all of the node." },
+      .fallback = "0", .doc = "First level: GPUs attached to one CPU socket; 0: all of the node." },
     { .name = "socket_channel_bandwidth", QUANTITY(BYTES_PER_S, level, socket_channel_bytes_per_s),
       .min = 0, .max = 1e18, .fallback = "0 B/s",
-      .doc = "Highest bandwidth of one channel of a group whose GPUs are below several sockets." },
+      .doc = "Highest bandwidth of one channel of a group whose GPUs are attached to several "
+             "sockets." },
     { .name = "socket_bandwidth", QUANTITY(BYTES_PER_S, level, socket_bytes_per_s), .min = 0,
       .max = 1e18, .fallback = "0 B/s",
       .doc = "Bandwidth between two sockets in one direction, which all groups share." },

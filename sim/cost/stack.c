@@ -44,35 +44,38 @@ const struct field stack_fields[] = {
       .fallback = "alltoall",
       .doc = "Library that sends tokens to the ranks of their experts (`list dispatchers`)." },
     { .name = "row_sums_in_dtype", .kind = FIELD_BOOL, AT(sums_rows_in_dtype), .fallback = "false",
-      .doc = "Ranks that share an expert sum their parts of its rows in the data type of the "
+      .doc = "Ranks that share an expert sum their partial results in the data type of the "
              "activations; no: in fp32." },
     { .name = "launches_each_expert", .kind = FIELD_BOOL, AT(launches_each_expert),
       .fallback = "false",
-      .doc = "The host launches the product of each expert by itself, as Transformer Engine does by "
-             "cuBLAS; no: one kernel multiplies for all experts of a rank." },
+      .doc = "The host launches the product of each expert by itself, as Transformer Engine does "
+             "with cuBLAS; no: one kernel multiplies for all experts of a rank." },
     { .name = "quantized_dispatch", .kind = FIELD_BOOL, AT(sends_quantized), .fallback = "false",
       .doc = "With fewer than 16 bits, tokens are quantised before they are sent to their experts, "
              "and their gradients too; rows come back in 16 bits. no: all rows have 16 bits." },
     { .name = "pads_rows", .kind = FIELD_BOOL, AT(pads_rows), .fallback = "false",
-      .doc = "With fewer than 16 bits, rows of experts are copied to blocks of aligned length before "
-             "the experts' products and back after them, unless they arrive so; no: they are sorted "
-             "into such blocks without a copy." },
+      .doc = "With fewer than 16 bits, rows of experts are copied to blocks of aligned length "
+             "before the experts' products and back after them, unless they arrive in such blocks; "
+             "no: they are sorted into such blocks without a copy." },
     { .name = "input_store", .kind = FIELD_NAME, AT(input_store), .names = input_store_names,
       .fallback = "quantized",
       .doc = "With fewer than 16 bits, what a product keeps of its input for its weight gradient: "
              "quantized: the quantised copy; shared: the 16-bit input where another op keeps it "
-             "anyway or selective recompute makes it again; original: always the 16-bit input." },
+             "anyway or selective recompute computes it again; original: always the 16-bit "
+             "input." },
     { .name = "attention_store", .kind = FIELD_NAME, AT(attention_store), .names = storage_names,
       .fallback = "own",
-      .doc = "With fewer than 16 bits, the type in which attention's output waits for the backward: "
-             "own: 16 bits; quantized: the recipe's; e5m6: 12 bits and the recipe's scales." },
+      .doc = "With fewer than 16 bits, the type in which attention's output is kept for the "
+             "backward: own: 16 bits; quantized: the recipe's; e5m6: 12 bits and the recipe's "
+             "scales." },
     { .name = "activation_store", .kind = FIELD_NAME, AT(activation_store), .names = storage_names,
       .fallback = "own",
-      .doc = "The type in which the inputs of activations wait, with the same words." },
+      .doc = "The type in which the inputs of activation functions are kept for the backward; "
+             "values as for attention_store." },
     { .name = "remakes_activations", .kind = FIELD_BOOL, AT(remakes_activations),
       .fallback = "false",
-      .doc = "With fewer than 16 bits, a product behind an activation keeps no input: the backward "
-             "makes the activation's output again." },
+      .doc = "With fewer than 16 bits, a product after an activation function keeps no input: the "
+             "backward computes the function's output again." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
       .fallback = "cuda",
       .doc = "cuda: CUDA and NCCL, which allocate workspaces and buffers; host: the executor's "
@@ -112,8 +115,9 @@ const struct field stack_fields[] = {
                                 "launches." },
     { .name = "tensor_launches", .kind = FIELD_NUMBER, AT(host.tensor_launches), .min = 0,
       .max = 1000, .fallback = "0",
-      .doc = "Host time per step of each weight tensor with a gradient, in launches of a kernel: the "
-             "hook that adds the gradient up, and the optimizer's copies." },
+      .doc = "Host time per step for each weight tensor with a gradient, as a multiple of the time "
+             "of one kernel launch: the hook that accumulates the gradient, and the optimizer's "
+             "copies." },
     { .name = "step_overhead", QUANTITY(SECONDS, host.step_s), .min = 0, .max = 100, .fallback = "0 s",
       .doc = "Host and logging time of a step." },
     { .name = "allocator_slack", .kind = FIELD_NUMBER, AT(memory.allocator_slack), .min = 0, .max = 10,
@@ -124,9 +128,9 @@ const struct field stack_fields[] = {
              "that of all shipped stacks together." },
     { .name = "memory_shift", .kind = FIELD_NUMBER, AT(memory.shift), .min = -1, .max = 1,
       .fallback = "0",
-      .doc = "Expected log of real over predicted peaks, written by `fit`: for a stack without "
-             "measured peaks it is below 0 if runs are known to have fitted whose predicted peaks "
-             "nearly fill the GPU's memory or exceed it." },
+      .doc = "Expected logarithm of real / predicted peak memory, written by `fit`. For a stack "
+             "without measured peaks it is below 0 if runs are known that did not run out of "
+             "memory although their predicted peaks nearly fill the GPU's memory or exceed it." },
     { .name = "context", QUANTITY(BYTES, memory.context_bytes), .min = 0, .max = 1e18,
       .fallback = "1.5 GiB", .doc = "CUDA context, kernels, workspaces of libraries." },
     { .name = "graph_memory", QUANTITY(BYTES, memory.graph_bytes), .min = 0, .max = 1e18,
@@ -157,9 +161,9 @@ const struct field stack_fields[] = {
              "precision." },
     { .name = "logits_rows", .kind = FIELD_INT, AT(memory.logits_rows), .min = 0, .max = 1 << 30,
       .fallback = "0",
-      .doc = "Most rows of the head whose logits are computed at once. The backward recomputes "
-             "them, so none are kept. With 0, or if a schedule splits the backward, all rows are "
-             "computed at once and kept." },
+      .doc = "Largest number of the head's rows (tokens) whose logits are computed at once. The "
+             "backward recomputes the logits, so none are kept. With 0, or if a schedule splits "
+             "the backward, all rows are computed at once and kept." },
     { .name = "bucket", QUANTITY(BYTES, shards.bucket_bytes), .min = 0, .max = 1e18, .fallback = "0 B",
       .doc = "Bytes of gradients that are reduced together when reductions overlap; 0: a whole "
              "chunk." },
@@ -201,16 +205,17 @@ const struct field stack_fields[] = {
       .doc = "The vocabulary is split over tensor ranks without padding." },
     { .name = "keeps_gathered", .kind = FIELD_BOOL, AT(keeps_gathered), .fallback = "no",
       .doc = "Under sequence parallelism the gathered inputs of products are kept for the "
-             "backward; no: a rank keeps only its part and gathers again." },
+             "backward; no: a rank keeps only its shard and gathers it again." },
     { .name = "recomputes_unread", .kind = FIELD_BOOL, AT(recomputes_unread), .fallback = "yes",
       .doc = "Full recompute repeats all ops of a block; no: not those whose results no backward "
              "op reads, such as its last product." },
     { .name = "user_buffers", .kind = FIELD_BOOL, AT(user_buffers), .fallback = "no",
-      .doc = "With overlap=tp and sp, tensor-parallel collectives run in pieces beside the products "
-             "that read or make their tokens (Transformer Engine's user buffers)." },
+      .doc = "With overlap=tp and sp, tensor-parallel collectives are split into pieces that "
+             "overlap with the products that read or compute their tokens (Transformer Engine's "
+             "user buffers)." },
     { .name = "norms_in_products", .kind = FIELD_BOOL, AT(norms_in_products), .fallback = "no",
-      .doc = "A norm before a dense part of a block is a part of the linear layer that reads it, so "
-             "that recompute of layernorm cannot repeat it." },
+      .doc = "A norm before a dense sub-layer is fused into the linear layer that reads it, so "
+             "recompute of layernorm does not repeat it." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(pipeline.tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "post_validation", .kind = FIELD_BOOL, AT(pipeline.post_validation), .fallback = "false",
@@ -225,7 +230,8 @@ const struct field stack_fields[] = {
     { .name = "op_selective", .kind = FIELD_BOOL, AT(unstated.per_op), .fallback = "false",
       .doc = "Searches use recompute=op-selective in place of recompute=selective." },
     { .name = "recompute_modules", .kind = FIELD_BOOL, AT(unstated.modules), .fallback = "false",
-      .doc = "The software repeats any set of parts of a block (Megatron-Core's --recompute-modules); searches choose the fastest set that fits." },
+      .doc = "Selective recompute can repeat any set of modules of a block (Megatron-Core's "
+             "--recompute-modules); searches choose the fastest set that fits." },
     { .name = "zero_default", .kind = FIELD_INT, AT(unstated.zero_default), .min = 0, .max = 3,
       .fallback = "0", .doc = "ZeRO stage assumed for measured runs that do not state it." },
     { .name = "logged_stage", .kind = FIELD_NAME, AT(unstated.logged_stage),
