@@ -138,7 +138,8 @@ const struct dispatcher dispatchers[NUM_DISPATCHERS] = {
     { "deepep", "each token is sent once per node, then over NVLink to the ranks that need it",
       "DeepEP@dd758ca, docs/legacy.md", deepep_cost_s, .sends_tokens = true, .sms = 20,
       .sync_s = 20e-6 },
-    { "hybridep", "the same, or within one NVLink domain; tokens arrive in the experts' order",
+    { "hybridep",
+      "as deepep; within one NVLink domain once per rank; tokens arrive in the experts' order",
       "DeepEP hybrid-ep@94a9f8f, docs/README_Hybrid-EP.md", hybridep_cost_s, .sends_tokens = true,
       .sorts = true, .sms = 8, .sync_s = 20e-6 },
 };

@@ -13,7 +13,7 @@ static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double), "
 
 // clang-format off
 const struct field error_width_fields[] = {
-    { WIDTH(common), .doc = "Error of the whole step that does not depend on its parts." },
+    { WIDTH(common), .doc = "Half width for the whole step, whatever its time consists of." },
     { WIDTH(compute), .doc = "Error of matrix products, attention and memory traffic, also of "
                              "recompute." },
     { WIDTH(tensor), .doc = "Error of exposed tensor collectives." },

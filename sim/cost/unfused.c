@@ -60,14 +60,14 @@ const struct field unfused_fields[] = {
     { OP("rotary", UNFUSED_ROTARY), .doc = "Rotary embedding, for each value of queries and keys." },
     { OP("softmax", UNFUSED_SOFTMAX), .doc = "Scale, mask and softmax, for each score." },
     { OP("activation", UNFUSED_ACTIVATION), .doc = "Bias and activation, for each value made." },
-    { OP("gated_activation", UNFUSED_GATE), .doc = "Activation and its product, for each value "
-                                                   "made." },
+    { OP("gated_activation", UNFUSED_GATE),
+      .doc = "Activation function and its product with the other half, for each value written." },
     { OP("cross_entropy", UNFUSED_CROSS_ENTROPY), .doc = "Softmax and loss, for each logit." },
     { OP("expert_bias", UNFUSED_EXPERT_BIAS),
       .doc = "Bias of the experts' first product, for each value made; usually the product adds it." },
     { OP("expert_share_bias", UNFUSED_EXPERT_SHARE_BIAS),
-      .doc = "Bias of the experts' second product, times the share of the row; usually the product "
-             "adds it." },
+      .doc = "Bias of the experts' second product, multiplied by the router's weight of the row; "
+             "usually the product adds it." },
 };
 const struct field unfused_op_fields[] = {
     { COUNT(values), .doc = "Number of values, in the compute type, that all kernels of the forward "

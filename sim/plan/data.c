@@ -123,8 +123,8 @@ bool data_can_exchange(const struct plan_case *of, struct err *err)
                        method->name);
     if (method->rule && method->rule->weighs_ranks && (plan->tp > 1 || plan->pp > 1))
         return err_set(err, ERR_INFEASIBLE, "exchange",
-                       "exchange=%s needs tp 1 and pp 1, not %d and %d: it weighs whole gradients, "
-                       "and each part of the model would weigh its own",
+                       "exchange=%s needs tp 1 and pp 1, not %d and %d: it compares whole "
+                       "gradients, and each shard of the model would compare only its own",
                        method->name, plan->tp, plan->pp);
     return !method->accepts || method->accepts(&plan->exchange, plan->dp, err);
 }

@@ -51,16 +51,16 @@ static bool places_modules(const struct plan_case *of, struct err *err)
         return err_set(err, ERR_INFEASIBLE, "mtp",
                        "the model has no modules that predict later tokens");
     if (!plan->chunk_layers || plan->chunk_layers[plan_chunks(plan) - 1] > 0)
-        return err_set(
-            err, ERR_INFEASIBLE, "mtp",
-            "modules apart from the head need a last chunk without layers, which stages= "
-            "gives; found %d",
-            plan_chunk_layers(plan, of->model, plan_chunks(plan) - 1));
+        return err_set(err, ERR_INFEASIBLE, "mtp",
+                       "modules for later tokens that are not in the head's chunk need a last "
+                       "chunk without layers, which stages= gives; found %d",
+                       plan_chunk_layers(plan, of->model, plan_chunks(plan) - 1));
     struct placement placement = plan_placement(plan);
     return placement_stage(placement, plan_later_chunk(plan)) !=
                placement_embedding_stage(placement) ||
            err_set(err, ERR_INFEASIBLE, "mtp",
-                   "modules apart from the head cannot be on the embedding's stage, 0");
+                   "modules for later tokens that are not in the head's chunk cannot be on the "
+                   "embedding's stage, 0");
 }
 
 static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)

@@ -306,8 +306,8 @@ static const struct plan_rule rules_of_words[] = {
     { "zero", "ZeRO needs data ranks; shard=N divides dp x cp; reshard= needs a pipeline and "
               "ZeRO-2 or 3. Searches leave out ZeRO-2 and 3 with a pipeline if the stack does not "
               "support them.", data_can_shard },
-    { "recompute", "Recompute names no more layers than a chunk has, and only parts that the model "
-                   "has.", recompute_fits },
+    { "recompute", "Recompute names no more layers than a chunk has, and only modules that the "
+                   "model has.", recompute_fits },
     { "precision", "Gradients are in fp32 or the type of the weights.",
       precision_is_consistent },
     { "overlap", "Every word of overlap= names a kind of communication that the plan has.", overlap_is_possible },

@@ -50,8 +50,8 @@ static const struct plan_token other_tokens[] = {
                                                 "Megatron-Core's: \"E|(t*4|)*14tL\".",
       .read = token_read_stages, .write = token_write_stages },
     { "mtp", "mtp=beside|apart",
-      "Modules that predict later tokens: in the chunk of the head, or in the chunk before it, and "
-      "the last chunk then has only the head; absent: beside.",
+      "Place of the modules that predict later tokens. beside: in the chunk of the head; apart: in "
+      "the chunk before it, and the last chunk then has only the head. Absent: beside.",
       TOKEN_NAME, TOKEN_MEMBER(mtp_place), .names = mtp_words },
     { "recompute", "recompute=none|selective[:MODULE+...,...]|op-selective|full|full:K|block:N,...|block-share:P",
       "Ops that the backward recomputes. selective: attention's core, or the named modules "
