@@ -1,5 +1,5 @@
-/* Reads step times and kernel times from a GPU trace of PyTorch's profiler (Kineto) or of nsys. A
- * phase of the optimizer is the run of its kernels that ends a step. */
+/* Reads step times and kernel times from a GPU trace of PyTorch's profiler (Kineto) or of nsys. An
+ * optimizer phase is the consecutive optimizer kernels at the end of a step. */
 #include "calibration/learn/trace.h"
 
 #include "base/arena.h"
@@ -38,7 +38,7 @@ struct events {
     int num_kernels, room_kernels;
     struct span *steps;
     int num_steps, room_steps;
-    char device[128]; /* of the first kernel; kernels of other GPUs are ignored */
+    char device[128]; /* device of the first kernel; kernels of other devices are ignored */
     struct trace *trace;
 };
 

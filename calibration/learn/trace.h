@@ -30,9 +30,9 @@ struct trace {
     int steps;          /* number of steps that count */
     int warm_up;        /* 1 if the first step was left out */
     double step_s;      /* the median step */
-    double compute_s;   /* some kernel that is no collective runs */
-    double exposed_s;   /* only collectives run */
-    double idle_s;      /* nothing runs */
+    double compute_s;   /* time in which a kernel that is no collective runs */
+    double exposed_s;   /* time in which only collectives run */
+    double idle_s;      /* time in which no kernel runs */
     struct trace_collective collectives[MOST_TRACE_COLLECTIVES];
     int num_collectives;
 };

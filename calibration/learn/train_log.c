@@ -181,7 +181,7 @@ static void read_step(const struct log_format *format, const char *line, struct 
 }
 
 /* Reads a line of Megatron's list of arguments, "  num_layers ........................ 32", of
- * DeepSpeed's like it, or of the Trainer's head. */
+ * DeepSpeed's similar list, or of the Trainer's first lines. */
 static void read_argument(const char *line, struct train_log *out)
 {
     static const struct {

@@ -28,7 +28,8 @@ struct train_log {
     double last_loss;                                /* the last finite loss; NaN: none */
     int steps;                                       /* number of steps that count */
     int warm_up, stragglers, bad, repeats, restarts; /* number of steps left out, by reason */
-    struct trace trace;             /* if the log is a trace; otherwise its steps are 0 */
+    /* set if the log is a trace; otherwise its number of steps is 0 */
+    struct trace trace;
     int layers, hidden, seq, batch; /* from the arguments at the log's head; 0: not there */
 };
 

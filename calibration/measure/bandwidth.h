@@ -1,5 +1,6 @@
 /* calibration/measure/bandwidth.h - measures the times of memory-bound ops for sizes from 4 KiB to
- * more than any cache holds, and fits the two constants of their time formula to all of them.
+ * more than any cache holds, and fits the two constants of the formula for such times to all
+ * measurements.
  *
  * Every op is timed twice: `warm`, repeated on the same values, and `cold`, after writing so much
  * other memory that the values have left every cache. */

@@ -1,4 +1,4 @@
-/* Times whole steps that no constant is fitted to, and compares them with the predictions of the
+/* Times whole steps on which no constant was fitted, and compares them with the predictions of the
  * finished cluster file. */
 #include "calibration/measure/held_out.h"
 

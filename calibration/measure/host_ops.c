@@ -23,7 +23,7 @@ struct samples {
 };
 
 struct shape_samples {
-    struct samples *ops; /* the last one is the optimizer's update */
+    struct samples *ops; /* one per op of a step; the last is the optimizer's update */
     int num_ops;
     struct samples outside;
 };

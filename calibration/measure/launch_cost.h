@@ -1,5 +1,5 @@
 /* calibration/measure/launch_cost.h - the cost of launching work on a device: the times that the
- * caller and the stream need for kernels that do nothing and for events between streams. */
+ * calling thread and the stream need for empty kernels and for events between streams. */
 #ifndef CALIBRATION_MEASURE_LAUNCH_COST_H
 #define CALIBRATION_MEASURE_LAUNCH_COST_H
 

@@ -24,10 +24,11 @@ struct run_case {
     struct system *system;
     const char *memory_stack; /* the stack whose memory constants are used: the row's own, unless
                                  match.json names another */
-    struct model model; /* its sequence length is that of the run, and its batch is the part of
-                           a step's batch that passes the pipeline before it drains */
-    int pipeline_runs;  /* how often the pipeline fills and drains in a step */
-    struct plan plan;   /* it has passed plan_check and system_check */
+    /* its sequence length is that of the run; its batch is the number of sequences that pass
+     * through the pipeline before it drains */
+    struct model model;
+    int pipeline_runs; /* how often the pipeline fills and drains in a step */
+    struct plan plan;  /* it has passed plan_check and system_check */
     bool is_moe;
     enum memory_kind memory_kind; /* kind of the measured memory */
     /* a constant of the system's profile or stack was fitted on this row */

@@ -36,7 +36,7 @@ enum { NUM_COLUMNS = LENGTH(columns) };
 struct entry {
     const struct run_row *row;
     double error;
-    const struct column *const *by; /* num_by columns by which all entries are grouped */
+    const struct column *const *by; /* the num_by columns by which all entries are grouped */
     int num_by;
 };
 

@@ -27,7 +27,7 @@ struct interval_needs {
     int count;
 };
 
-/* Stands in place of a stack's name for all sources without a fitted row, of any stack. A stack
+/* Used instead of a stack's name for all sources without a fitted row, of any stack. A stack
  * without rows needs this width. */
 extern const char new_sources[];
 

@@ -15,7 +15,8 @@ struct preference {
     double tau;       /* median over strata of Kendall's tau: 1 same order, -1 reversed order */
     double tau_p10;   /* 10th percentile of tau over strata */
     double near_best; /* share of strata whose chosen plan was measured within 3 % of the best */
-    /* 90th percentile over strata of log(measured time of the chosen plan / of the best) */
+    /* 90th percentile over strata of log(measured time of the chosen plan / that of the best
+     * plan) */
     double loss;
 };
 struct preferences {

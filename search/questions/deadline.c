@@ -101,8 +101,8 @@ static void look_for_one_in_time(struct hunt *hunt, const struct values *counts,
 }
 
 /* Finds the fastest plan of all counts. Larger counts come first, as they are often the fastest;
- * bounds then rule out most others. It ends when even the GPUs' peak would be slower than the
- * fastest plan. */
+ * bounds then rule out most others. It ends when the remaining counts would be slower than the
+ * fastest plan even at the GPUs' peak rate. */
 static void look_for_fastest(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;

@@ -12,7 +12,7 @@
 #include "sim/campaign/shape.h"
 
 struct design_request {
-    const struct search_request *search; /* its model sets the shape (style) of all sizes */
+    const struct search_request *search; /* its model determines the architecture of all sizes */
     enum aspect aspect;
     const struct loss_law *law;
     double time_s; /* time of all GPUs for training and serving; 0: `budget.flops` is the budget */

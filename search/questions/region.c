@@ -134,8 +134,9 @@ enum { MOST_CUT = 6, MOST_CORNERS = 1 << MOST_CUT, MOST_POINTS = 2 * MOST_CUT + 
 
 struct part {
     double low[MOST_UNCERTAIN], high[MOST_UNCERTAIN];
-    double volume;   /* share of the region */
-    const int *open; /* plans that are not ruled out in this part, without the choice */
+    double volume; /* share of the region */
+    /* indices of the plans, other than the choice, that are not ruled out in this part */
+    const int *open;
     int num_open;
     int closest; /* the plan of `open` that is fastest in the middle of the part; -1: not known */
 };
@@ -372,7 +373,8 @@ static void meet_plan(struct regions *r, const struct plan *plan)
         add_plan(r, plan);
 }
 
-/* Which of the least sets of parts that fit is the fastest differs over the region. */
+/* Different sets of recomputed modules may be the fastest in different places of the region, so all
+ * least sets that fit are examined. */
 static void meet_sets(struct regions *r, const struct plan *member)
 {
     unsigned sets[MOST_SETS];
@@ -426,7 +428,7 @@ static void list_plans(struct regions *r, struct arena *arena)
  * x0 to the two points beside it. The choice's F minus another plan's tangent is convex, so it is
  * largest in a corner of the part. */
 
-/* distance of the two points from the middle, or half the part's width if that is less */
+/* distance of two further points from the middle, or half of the part's width if that is less */
 static const double beside = 1e-3;
 
 static int num_points(const struct regions *r)

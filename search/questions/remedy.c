@@ -11,13 +11,14 @@
 
 enum kind { KIND_RECOMPUTE, KIND_GRADIENTS, KIND_ZERO, KIND_CONTEXT, KIND_MICROBATCH, NUM_KINDS };
 
-/* Room for every set of the parts that selective recompute can repeat, full recompute and the few
- * changes of the other kinds. */
+/* Room for every set of modules that selective recompute can repeat, for full recompute, and for
+ * the few changes of the other kinds. */
 enum { MOST_CHANGES = (1 << NUM_REPLAYS) + 8 };
 
 struct change {
     int kind;
-    /* KIND_RECOMPUTE: bit set of the parts to repeat, 0: every layer; KIND_ZERO: the stage */
+    /* KIND_RECOMPUTE: bit set of the modules to repeat, 0: full recompute of every layer;
+     * KIND_ZERO: the stage */
     unsigned value;
 };
 

@@ -1,4 +1,4 @@
-/* Searches, near the best plan, the plans that one further option would add to the space. */
+/* Searches the plans near the best one that one further option would add to the space. */
 #include "search/questions/wider.h"
 
 #include "base/length.h"
@@ -54,7 +54,7 @@ static void add_placement(struct search_request *request)
 }
 
 /* Writes the words that are fixed to the best plan's values, except those that the option varies:
- * stages of any number of layers may have another number of chunks. */
+ * with the option for stages of any number of layers, the number of chunks is free. */
 static void add_fixed(const struct search_request *request, const struct plan *best, bool mixes,
                       bool deals, struct text *fix)
 {
