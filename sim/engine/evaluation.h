@@ -124,10 +124,10 @@ struct chunk_time {
     double weight_s;   /* weight gradients if the schedule splits the backward, else 0 */
     struct time_parts parts;
 };
-struct chunk_time chunk_time(const struct evaluation *w, int chunk);
+struct chunk_time chunk_time(const struct evaluation *of, int chunk);
 /* Time that the pass which computes a chunk's weight gradients takes longer if it is launched op by
  * op, as with collectives in it, than if it is launched like the others. */
-double evaluation_op_by_op_s(const struct evaluation *w, int chunk);
+double evaluation_op_by_op_s(const struct evaluation *of, int chunk);
 static inline void evaluation_keep_time(struct evaluation *w, int chunk,
                                         const struct chunk_time *time)
 {

@@ -113,7 +113,7 @@ static void make_room(struct evaluator *e, int num_chunks)
     e->last_lag_s = arena_grow(e->last_lag_s, n * sizeof *e->last_lag_s);
     e->boundaries = arena_grow(e->boundaries, n * sizeof *e->boundaries);
     e->stages = arena_grow(e->stages, n * sizeof *e->stages);
-    e->stage_pieces = arena_grow(e->stage_pieces, n * sizeof *e->stage_pieces);
+    e->stage_pieces = arena_grow(e->stage_pieces, n * sizeof(void *));
     e->last = (struct pipeline){ 0 };
 }
 

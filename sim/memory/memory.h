@@ -12,7 +12,7 @@ struct stage_memory stage_memory(const struct memory_input *input, int stage);
 /* stage_memory in two steps, for many stages of one plan: common_memory computes what is the same
  * for all stages. */
 struct stage_memory common_memory(const struct memory_input *input);
-struct stage_memory stage_memory_with(const struct memory_input *input, int stage,
+struct stage_memory stage_memory_with(const struct memory_input *of, int stage,
                                       const struct stage_memory *common);
 /* The memory of all stages at once, which is cheaper than one by one. `stages` has room for pp. */
 void plan_memory(const struct memory_input *input, struct stage_memory *stages);

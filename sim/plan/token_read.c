@@ -243,8 +243,8 @@ static bool list_stage_sets(const char *value, struct arena *arena, int *sets, i
 {
     char *element = arena_text(arena, value), *rest;
     for (*count = 0; element; element = rest) {
-        unsigned parts;
-        int times;
+        unsigned parts = 0;
+        int times = 0;
         rest = strchr(element, ',');
         if (rest)
             *rest++ = '\0';

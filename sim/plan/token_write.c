@@ -149,7 +149,7 @@ static int run_of_sets(const struct plan *plan, int first)
 /* Whether the plan has a list of sets that are not all equal, or too few of them. */
 static bool lists_sets(const struct plan *plan)
 {
-    int count = plan->num_stage_replays;
+    int count = plan->stage_replays ? plan->num_stage_replays : 0;
     return count > 0 && (run_of_sets(plan, 0) < count || (count > 1 && count != plan->pp));
 }
 

@@ -80,7 +80,7 @@ static const struct {
     { JOB(FINE_CONSTANT, "{ \"sampel\": 3 }"), ":7: jobs[0].rows[0].sampel", "\"sample\"" },
     { JOB(FINE_CONSTANT, "{ \"ids\": [3] }"), ":7: jobs[0].rows[0].ids[0]", "expected the id" },
     { JOB(FINE_CONSTANT, "{ \"source\": \"x\", \"where\": { \"gpu\": 8 } }"),
-      ":7: jobs[0].rows[0].where.gpu", "expected the text" },
+      ":7: jobs[0].rows[0].where.gpu", "expected a text" },
     { "{ \"format\": 1, \"jobs\": [\n{ \"name\": \"j\", \"constants\": { \"models/x\": {\n"
       "\"layers\": { \"prior\": 3 } } }, \"rows\": [] } ] }",
       ":3: jobs[0].constants.models/x.layers", "expected profiles/NAME" },

@@ -454,7 +454,12 @@ START_TEST(the_memory_model_equals_hand_counts_for_lists)
     struct model model = { .layers = 2 };
     struct plan plan = plan_of("dtype=fp32", &arena);
     struct pieces pieces = { .at[0] = cost, .num_kinds = 1, .tokens = 1 };
-    struct memory_input in = { &machine, &model, &plan, &pieces, generator_find("1f1b"), 1 };
+    struct memory_input in = { .system = &machine,
+                               .model = &model,
+                               .plan = &plan,
+                               .pieces = &pieces,
+                               .generator = generator_find("1f1b"),
+                               .num_microbatches = 1 };
     struct stage_memory memory = stage_memory(&in, 0);
     ck_assert_double_eq(memory.weights_bytes, 2 * 4 * lists[_i].parameters);
     ck_assert_double_eq(memory.gradients_bytes, 2 * 4 * trained);

@@ -561,9 +561,12 @@ static double waiting_gradient_bytes(void)
 
 static struct stage_memory memory_of(void)
 {
-    struct memory_input in = {
-        &now.system, &now.model, &now.plan, &now.pieces, generator_find(plan_schedule(&now.plan)), 1
-    };
+    struct memory_input in = { .system = &now.system,
+                               .model = &now.model,
+                               .plan = &now.plan,
+                               .pieces = &now.pieces,
+                               .generator = generator_find(plan_schedule(&now.plan)),
+                               .num_microbatches = 1 };
     return stage_memory(&in, now.stage);
 }
 
