@@ -122,8 +122,9 @@ static json_t *answer_json(const struct target *target, const struct exported *e
                      "environment", environment, "files", paths, "refused", refused);
 }
 
-static void print_answer(const struct options *options, const struct target *target,
-                         const struct exported *exported, json_t *paths, json_t *refused)
+static void print_answer(const struct options *options, const struct setup *setup,
+                         const struct target *target, const struct exported *exported,
+                         json_t *paths, json_t *refused)
 {
     if (options->json) {
         json_t *json = answer_json(target, exported, paths, refused);
@@ -147,8 +148,10 @@ static void print_answer(const struct options *options, const struct target *tar
     if (!options->quiet && options->output) {
         const char *script = exported->files[exported->num_files - 1].name;
         bool is_batch = strcmp(script, "train.sbatch") == 0;
-        printf("rules     %d of %s hold\n\nnext  %s %s/%s\n", *target->num_rules, target->name,
-               is_batch ? "sbatch" : "bash", options->output, script);
+        printf("rules     %d of %s hold\n", *target->num_rules, target->name);
+        if (model_is_from_huggingface(&setup->model))
+            printf("missing   %s\n", unexported_keys_note);
+        printf("\nnext  %s %s/%s\n", is_batch ? "sbatch" : "bash", options->output, script);
     }
 }
 
@@ -166,7 +169,7 @@ static void export_plan(const struct options *options, const struct setup *setup
     if (ok)
         target_export(target, &job, launch, &exported, arena);
     if (!ok || !options->output || write_all(options->output, setup, &exported, paths, err))
-        print_answer(options, target, ok ? &exported : NULL, paths, refused);
+        print_answer(options, setup, target, ok ? &exported : NULL, paths, refused);
     if (!ok)
         refuse(target, refused, err);
     json_decref(paths);

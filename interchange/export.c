@@ -65,6 +65,9 @@ static void write_environment(struct exported *out, struct arena *arena)
     exported_add(out, "env.sh", &text, false, arena);
 }
 
+const char unexported_keys_note[] = "keys of config.json that change neither weights nor time, "
+                                    "such as rope_scaling, are not exported";
+
 static void add_head(const struct job *job, const struct exported *out, const char *name,
                      struct text *text)
 {
@@ -73,6 +76,8 @@ static void add_head(const struct job *job, const struct exported *out, const ch
     text_add(text, "# ");
     add_name(text, job->model.name);
     text_add(text, " on %d GPUs, %s.\n# %s\n", job->num_gpus, text_get(&layout), out->remark);
+    if (model_is_from_huggingface(&job->model))
+        text_add(text, "# Missing: %s.\n", unexported_keys_note);
     if (*out->trial)
         text_add(text, "# Without arguments %s tries the plan for a few steps.\n", name);
     text_release(&layout);

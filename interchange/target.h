@@ -43,6 +43,9 @@ struct exported {
     const char *remark; /* comment at the top of the launch script: what the user must provide */
 };
 
+/* Printed, and written into the launch script, if the model was read from a config.json. */
+extern const char unexported_keys_note[];
+
 /* Adds a file and releases its text. */
 void exported_add(struct exported *out, const char *name, struct text *text, bool is_script,
                   struct arena *arena);

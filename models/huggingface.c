@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* `source` of models that were read from a config. */
+static const char config_source[] = "Hugging Face config.json";
+
 bool family_refuse(const char *key, const char *expected, const json_t *found, struct err *err)
 {
     if (!found || json_is_array(found) || json_is_object(found))
@@ -422,7 +425,12 @@ static void read_name(const json_t *config, const struct family *family, struct 
         is_plain = name[i] > ' ' && name[i] <= '~';
     snprintf(out->name, sizeof out->name, "%s", is_plain ? name : family->model_type);
     snprintf(out->summary, sizeof out->summary, "%s of a Hugging Face config", family->model_type);
-    snprintf(out->source, sizeof out->source, "Hugging Face config.json");
+    snprintf(out->source, sizeof out->source, "%s", config_source);
+}
+
+bool model_is_from_huggingface(const struct model *model)
+{
+    return strcmp(model->source, config_source) == 0;
 }
 
 /* Always returns false. */

@@ -215,6 +215,9 @@ model_write(const struct model *model); /* inverse of model_read; adds params, a
  * feature that struct model cannot express is an error that names its key. Of a model of text and
  * images only the text part is read. */
 bool model_from_huggingface(const json_t *config, struct model *out, struct err *err);
+/* Whether the model was read from a config.json, directly or before it was stored in a plan. Such a
+ * model lacks the keys that change neither weights nor time, such as rope_scaling. */
+bool model_is_from_huggingface(const struct model *model);
 
 /* One preset and its alternative names. */
 struct model_preset {
