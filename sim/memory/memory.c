@@ -10,9 +10,9 @@
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
+#include "sim/memory/executor_pass_memory.h"
 #include "sim/memory/held.h"
 #include "sim/memory/network_memory.h"
-#include "sim/memory/pass_memory.h"
 #include "sim/memory/state_memory.h"
 #include "sim/plan/state_share.h"
 

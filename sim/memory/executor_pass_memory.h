@@ -1,8 +1,8 @@
-/* sim/memory/pass_memory.h - the memory that the executor's own allocator holds during a pass,
- * piece by piece (layer, embedding, head). The host backend has neither a caching allocator's slack
- * nor a library's workspaces. */
-#ifndef SIM_MEMORY_PASS_MEMORY_H
-#define SIM_MEMORY_PASS_MEMORY_H
+/* sim/memory/executor_pass_memory.h - the memory that the executor's own allocator holds during a
+ * pass, piece by piece (layer, embedding, head). The host backend has neither a caching allocator's
+ * slack nor a library's workspaces. */
+#ifndef SIM_MEMORY_EXECUTOR_PASS_MEMORY_H
+#define SIM_MEMORY_EXECUTOR_PASS_MEMORY_H
 
 #include "sim/memory/memory_input.h"
 

@@ -1,6 +1,6 @@
 /* The peak of one pass, found by following its steps (sim/plan/pass.h). A piece is a layer, the
  * embedding or the head. */
-#include "sim/memory/pass_memory.h"
+#include "sim/memory/executor_pass_memory.h"
 
 #include "models/blocks.h"
 #include "sim/plan/pass.h"

@@ -1,6 +1,6 @@
 /* Compares the predicted memory of sharded state with what the device's arena counts in a run. */
 #include "sim/engine/simulate.h"
-#include "sim/memory/pass_memory.h"
+#include "sim/memory/executor_pass_memory.h"
 #include "sim/plan/ranks.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
