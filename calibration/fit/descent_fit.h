@@ -46,7 +46,8 @@ struct descent_fit {
     /* the constants derived from `descent`; 0 where nothing was fitted */
     struct convergence convergence;
     struct descent_interval mixing_scale, memory_scale;
-    double error; /* median of |log(fitted / measured)| of losses, minus `least` if that is known */
+    double error; /* median of |log(fitted / measured)| of the losses; if `least` is known, it is
+                   * subtracted from each loss first */
 };
 
 struct descent_request {

@@ -1,9 +1,10 @@
 /* calibration/fit/diagnosis.h - which constants probably cause the errors of predictions.
  *
- * Each constant of the profiles and stacks is raised by 1 % in turn and all rows are predicted
- * again: d log(step) / d log(constant), its sensitivity. Errors e of rows with sensitivities s are
- * explained by changing the constant's logarithm by the x that minimises the sum of |e + s x| (a
- * weighted median) within the file's bounds. The constant that leaves the least error is named. It
+ * To find the sensitivity of steps to a constant, d log(step) / d log(constant), each constant of
+ * the profiles and stacks is raised by 1 % in turn and all rows are predicted again. A constant
+ * explains the errors e of rows with sensitivities s if its logarithm is changed by some x. The x
+ * that minimises the sum of |e + s x| (a weighted median) is taken, within the bounds that the
+ * field tables of profiles and stacks state. The constant that leaves the least error is named. It
  * is only a suspect: step times do not distinguish constants with similar effects.
  *
  * A single row is explained together with the other rows of its source, which get half of the
@@ -35,7 +36,7 @@ struct diagnosis {
     double usual[MOST_TIME_PARTS]; /* for a single row, its source's mean share; else 0 */
     struct suspect suspects[NUM_SUSPECTS]; /* in ascending order of the remaining error */
     struct traits traits;                  /* for a source: columns on which its errors depend */
-    int num_suspects; /* number of suspects with a share of the step of 1 % or more */
+    int num_suspects; /* only constants with a mean sensitivity of 0.01 or more */
 };
 struct diagnoses {
     /* in the order of scores->sources, without those that are not scored */

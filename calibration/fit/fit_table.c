@@ -24,12 +24,12 @@ const struct field fit_table_fields[] = {
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of the table." },
     { .name = "jobs", .kind = FIELD_OTHER, .doc = "The jobs, in the order in which they run." },
     { .name = "curves", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Measured collectives of profiles, smoothed." },
+      .doc = "Curves of collective time by message size, fitted to measurements and stored in profiles." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
       .doc = "How the 90 % intervals of stacks are fitted; this runs after all jobs." },
     { .name = "ran", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Layouts that ran without running out of memory. For stacks without measured peaks "
-             "they bound how much a predicted peak may be too low." },
+      .doc = "Layouts that ran without running out of memory. They limit how far the predicted "
+             "peaks of a stack without measured peaks can be too low." },
 };
 const struct field fit_ran_fields[] = {
     { .name = "stack", TEXT(fit_ran, stack), .doc = "Stack that ran the layout." },
@@ -55,7 +55,7 @@ const struct field fit_curve_fields[] = {
       .fallback = "1", .doc = "Number of nodes that the group spans." },
     { .name = "fabric", .kind = FIELD_TEXT, OF_CURVE(fabric),
       .size = sizeof((struct curve *)0)->fabric,
-      .doc = "Fabric of the level that connects them, as in the cluster's file." },
+      .doc = "Name of the fabric that connects the group's GPUs, as in the cluster's file." },
     { .name = "knots", .kind = FIELD_OTHER, .doc = "Sizes of the curve's points, in ascending "
                                                    "order." },
     { .name = "rows", .kind = FIELD_OTHER, .doc = "Rows of kind collectives on which the curve is "
@@ -105,7 +105,7 @@ const struct field fit_rows_fields[] = {
     { .name = "name", TEXT(fit_rows, name), .fallback = "",
       .doc = "Name of the rows in reports; absent: the rows' source or the file." },
     { .name = "source", TEXT(fit_rows, source), .fallback = "",
-      .doc = "For runs: all rows with this source_key, one per configuration." },
+      .doc = "For runs: the source_key of the rows. Of rows with equal configurations one is used." },
     { .name = "cluster", TEXT(fit_rows, cluster), .fallback = "",
       .doc = "Cluster on which a micro-benchmark ran." },
     { .name = "stack", TEXT(fit_rows, stack), .fallback = "megatron-core",
@@ -117,7 +117,7 @@ const struct field fit_rows_fields[] = {
       .fallback = "0", .doc = "Number of rows that are drawn at random; of these, rows that cannot "
                               "be predicted are left out. 0: all rows." },
     { .name = "seed", .kind = FIELD_INT, AT(fit_rows, seed), .min = 0, .max = INT_MAX,
-      .fallback = "0", .doc = "Seed of the sample (SplitMix64 swaps rows to the front)." },
+      .fallback = "0", .doc = "Seed of the sample (a partial Fisher-Yates shuffle with SplitMix64)." },
     { .name = "weight", .kind = FIELD_NUMBER, AT(fit_rows, weight), .min = 1e-6, .max = 1e9,
       .fallback = "100", .doc = "Weight of the squared errors, shared equally by the rows." },
 };

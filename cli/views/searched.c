@@ -81,9 +81,11 @@ static void add_proof(struct text *out, const struct search_result *result)
     if (ended)
         text_add(out, "%s: this is the best so far; the space was not searched to its end", ended);
     else if (result->proved_optimal)
-        text_add(out, "proved the best of its space: %s%s", result->space_name, among.text);
+        text_add(out, "proved the best of the searched space: %s%s", result->space_name,
+                 among.text);
     else
-        text_add(out, "not proved the best of its space: %s%s", result->space_name, among.text);
+        text_add(out, "not proved the best of the searched space: %s%s", result->space_name,
+                 among.text);
     if (!result->proved_optimal)
         add_gap(out, result);
 }

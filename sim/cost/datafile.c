@@ -68,8 +68,8 @@ static bool has_word(const json_t *root, const char *word)
     return false;
 }
 
-/* The file of `words_folder` that has this word, copied to `name`. A file that cannot be read is
- * skipped here; opening it by name reports the error. */
+/* Finds the file in `words_folder` whose `words` contain this alias, and copies its name to `name`.
+ * A file that cannot be read is skipped here; opening it by name reports the error. */
 static bool find_word(const char *words_folder, const char *word, char *name, size_t size)
 {
     struct err ignored = { 0 };
@@ -181,7 +181,7 @@ static bool check_sources(const struct field *fields, size_t n, const json_t *so
 static bool check_residuals(const json_t *residuals, struct err *err)
 {
     return !residuals || json_is_object(residuals) ||
-           err_set(err, ERR_INPUT, "residuals", "expected an object with the results of jobs");
+           err_set(err, ERR_INPUT, "residuals", "expected an object with the residuals of fits");
 }
 
 bool datafile_check(const struct field *fields, size_t n, const json_t *object, struct err *err)

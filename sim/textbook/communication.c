@@ -56,9 +56,9 @@ double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_rank
     return 2 * levels * link->latency_s + 2 * message_bytes / link->bytes_per_s;
 }
 
-/* 2 (n-1) S/(K B): K of the n ranks are servers, and each sums an equal part of the buffer. The n-1
- * other ranks send their part to the server and fetch the sum; the server's link is the bottleneck.
- * Li et al. 2014. */
+/* 2 (n-1) S/(K B): K of the n ranks are servers, and each sums an equal part of the buffer. A
+ * server receives its part from the n-1 other ranks, servers included, and sends them the sum; its
+ * link is the bottleneck. Li et al. 2014. */
 double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
                                    double message_bytes)
 {

@@ -502,7 +502,7 @@ done
 uneven=(--gpus 32 --model llama3-8b --fix pp4 --uneven --space even)
 run 0 "${uneven[@]}"
 shows 'stages=9,8,8,7'
-shows 'proved the best of its space: .*; in 1f1b also uneven chunks'
+shows 'proved the best of the searched space: .*; in 1f1b also uneven chunks'
 shows 'without uneven stages  tp1 pp4 dp8'
 shows '#1 takes [0-9.]* % less; simulated event by event it takes [0-9.]* s and #1 [0-9.]* % less'
 run 0 "${uneven[@]}" --recompute-mixes --method dp --json
@@ -526,7 +526,7 @@ if asks_large; then
     shows 'memory .* of 79.1 GiB .* P\(out of memory\) '
     shows 'tight, saves [0-9.]+ %: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
     shows ', among plans with P\(out of memory\) <= 5 %$'
-    shows "proved the best of its space: layers divided as Megatron can, "
+    shows "proved the best of the searched space: layers divided as Megatron can, "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
 # A layout whose risk of running out of memory exceeds the accepted risk is ranked, but the space is not

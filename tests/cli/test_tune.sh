@@ -77,7 +77,7 @@ mistake R1 'among the divisors' "" --num-virtual-stages-per-pipeline-rank 3
 mistake R2 'multiple of pp' --global-batch-size --global-batch-size 10 --num-layers-per-virtual-pipeline-stage 4
 base=moe
 mistake P17 'divisors of --num-experts' --expert-model-parallel-size --expert-model-parallel-size 3
-mistake R3 'so that it divides' --expert-model-parallel-size --expert-model-parallel-size 16
+mistake R3 'so that the product divides' --expert-model-parallel-size --expert-model-parallel-size 16
 mistake R4 'add --sequence-parallel' --sequence-parallel
 mistake E3 'drop --overlap-moe-expert-parallel-comm' "" --overlap-moe-expert-parallel-comm
 mistake E4 'add --moe-expert-capacity-factor' "" --moe-pad-expert-input-to-capacity

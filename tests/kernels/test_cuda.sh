@@ -31,7 +31,8 @@ shows "stack host, this program's executor on the requested backend"
 
 # --- no plugin ----------------------------------------------------------------------------------
 
-# Outside a campaign the plugin is linked without kernels, as nvcc takes long.
+# `make test` links the plugin without kernels, because nvcc takes long; `make campaign` links it with
+# them.
 folder=$SIMSEARCH_PLUGINS/no_kernels
 [ -z "${CAMPAIGN:-}" ] || folder=$SIMSEARCH_PLUGINS
 export SIMSEARCH_PLUGINS=$work

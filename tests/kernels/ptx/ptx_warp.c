@@ -280,7 +280,8 @@ static bool load_matrices(const struct step *s, bool is_transposed)
 
 typedef void unpack(long n, const uint16_t *x, float *out);
 
-/* The 16-bit value i of a lane, which begins at the operand `first`. */
+/* Value i of the 16-bit values of a lane. Operand `first` holds the values 0 and 1, the next one 2
+ * and 3, and so on. */
 static float value_of(const struct step *s, int first, uint32_t lane, int i, unpack *unpacked)
 {
     uint16_t bits = (uint16_t)(words(s, first + i / 2)[lane] >> i % 2 * 16);
@@ -367,7 +368,8 @@ static bool are_together(const struct ptx_warp *warp, const struct ptx_insn *ins
     return lanes == needed;
 }
 
-/* Picks the lanes at the lowest instruction among those that need not wait for others. */
+/* Picks the lanes with the smallest program counter, leaving out instructions at which lanes must
+ * wait for others. */
 static uint32_t next_group(const struct ptx_warp *warp, const struct ptx_insn *insns)
 {
     for (int after = -1;;) {
