@@ -89,11 +89,11 @@ static bool is_known(const struct naive_splits *known, const struct plan *plan, 
  */
 
 /* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one.
- * Head and modules for later tokens add their numbers of layers to the weight of their chunk.
- * Returns false if no chunk of the stage can have layers. */
-static bool add_layer(const struct model *model, const struct plan *plan, int stage, int *chunks)
+ * Head and modules for later tokens add their numbers of layers to the weight of their chunk; `head`
+ * is the head's. Returns false if no chunk of the stage can have layers. */
+static bool add_layer(const struct model *model, double head, const struct plan *plan, int stage,
+                      int *chunks)
 {
-    double head = model_head_layers(model, model->seq);
     bool is_apart = plan->mtp_place == MTP_APART;
     int last = plan->pp * plan->vpp - 1 - is_apart, best = -1;
     double least = HUGE_VAL;
@@ -126,6 +126,7 @@ static void list_dealt(struct listing *listing, struct plan plan, const struct n
     int chunks[MOST_LISTED_LAYERS], more[MOST_LISTED_LAYERS] = { 0 };
     const struct model *model = listing->request->model;
     int count = plan.pp * plan.vpp, left = model->layers;
+    double head = model_head_layers(model, model->seq);
     if (count > MOST_LISTED_LAYERS + 1)
         return;
     for (int chunk = 0; chunk < count; chunk++)
@@ -138,7 +139,7 @@ static void list_dealt(struct listing *listing, struct plan plan, const struct n
             chunks[chunk] = fewest(model, &plan, chunk);
         for (int stage = 0; stage < plan.pp; sum += more[stage++])
             for (int i = 0; i < more[stage]; i++)
-                if (!add_layer(model, &plan, stage, chunks))
+                if (!add_layer(model, head, &plan, stage, chunks))
                     sum = left + 1; /* no such division */
         plan.chunk_layers = chunks;
         plan.num_chunk_layers = count;
