@@ -2,6 +2,7 @@
 # make run             builds and runs the program; ARGS="..." are its arguments
 # make test            every test_*.c and test_*.sh under tests/, then layers, globals and docs
 # make test T=units    only test_units.*, in any folder
+# make nvcc-tests      test_cuda_ptx and test_cuda_sass: the code that nvcc makes of the CUDA kernels
 # make campaign        the tests that otherwise use samples, in full; takes hours. T= selects some
 # make check-certificate FILE=...   checks a certificate that `search --certificate` wrote
 # make coverage        the tests with VARIANT=cov, then the lines executed per folder
@@ -369,7 +370,13 @@ test: deps
 	+@if $(AGAIN) -k $(LOADED) $(PROGRAMS) $(TEST_PLUGINS); then $(AGAIN_TESTS) -k $(RESULTS); \
 	  else $(AGAIN_TESTS) -k $(RESULTS) 2>/dev/null; fi; \
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
+	  $(if $(T),,$(if $(PTX_FILES),echo "The code that nvcc makes of the CUDA kernels is tested by make nvcc-tests.";)) \
 	  awk -f tests/summary.awk $(RESULTS)
+
+# These tests have their own target because only they need nvcc, and nvcc takes as long as a tenth of
+# all other tests. .ci/run makes it too.
+nvcc-tests:
+	+@$(MAKE) --no-print-directory test T='cuda_[ps]*'
 
 # A result file has the output, then the exit status. Of a passing test only Check's lines are shown,
 # because the error messages that it provokes look like faults. Passing scripts and checks show one
@@ -579,7 +586,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test campaign check-certificate coverage gpu-tests gpu-kit same-answers mutants bench layers globals docs docs-current accuracy pictures lint lint-format lint-scripts lint-tidy format install \
+.PHONY: all run help test nvcc-tests campaign check-certificate coverage gpu-tests gpu-kit same-answers mutants bench layers globals docs docs-current accuracy pictures lint lint-format lint-scripts lint-tidy format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -1,4 +1,4 @@
-/* not under asan: test_ptx covers the interpreter's code. */
+/* not under release, asan, tsan, clang, cov: make nvcc-tests runs it. */
 /* Runs the PTX that nvcc generates for kernels/cuda instruction by instruction (tests/kernels/ptx),
  * with the launches of kernels/cuda, and compares the results with the host's. */
 #include "base/length.h"

@@ -1,4 +1,4 @@
-/* not under asan, tsan, clang, cov: the kernels are the same in these variants */
+/* not under release, asan, tsan, clang, cov: make nvcc-tests runs it. */
 /* Compares the machine code that ptxas generates from kernels/cuda for sm_90a with
  * tests/kernels/sass.table: no registers are spilled, the number of tensor-core products matches
  * the FLOPs of a tile, copies are asynchronous, and registers, shared memory and loops equal the
