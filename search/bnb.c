@@ -26,7 +26,9 @@ static const double rounding = 1e-12;
 struct worker {
     struct evaluator *evaluator; /* NULL until the worker gets work */
     struct tally tally;
-    bool was_late; /* time was short, so the worker left some blocks unlisted */
+    bool was_late;    /* time was short, so the worker left some blocks unlisted */
+    double skipped_s; /* least floor of the families that are over the request's limit_s, and so
+                         not listed */
 };
 
 struct bnb {
@@ -69,6 +71,11 @@ static struct evaluator *evaluator_of(const struct bnb *bnb, struct worker *work
     return worker->evaluator;
 }
 
+static bool ranks_by_memory(const struct bnb *bnb)
+{
+    return bnb->best.objective == OBJECTIVE_MEMORY;
+}
+
 /* --- families ----------------------------------------------------------------------------- */
 
 /* A block whose families are being listed. */
@@ -79,13 +86,28 @@ struct listing {
     size_t block;
 };
 
+/* Whether the request's limit_s excludes `families` families with this floor; they are then counted
+ * as bounded. */
+static bool is_over_limit(struct listing *listing, double floor_s, int families)
+{
+    const struct search *search = listing->bnb->search;
+    double limit_s = search->request->limit_s;
+    if (limit_s <= 0 || ranks_by_memory(listing->bnb) || floor_s * (1 - rounding) <= limit_s)
+        return false;
+    listing->worker->skipped_s = fmin(listing->worker->skipped_s, floor_s);
+    listing->worker->tally.bounded += families * space_family_size(search->space);
+    return true;
+}
+
 static bool list_family(void *context, const struct plan *first)
 {
     struct listing *listing = context;
     double floor_s = evaluate_work_floor_s(evaluator_of(listing->bnb, listing->worker), first);
-    families_add(listing->found,
-                 (struct family){ listing->block,
-                                  space_split_of(listing->bnb->search->space, first), floor_s });
+    if (!is_over_limit(listing, floor_s, 1))
+        families_add(listing->found,
+                     (struct family){ .block = listing->block,
+                                      .split = space_split_of(listing->bnb->search->space, first),
+                                      .floor_s = floor_s });
     return true;
 }
 
@@ -103,33 +125,56 @@ static bool is_late(const struct bnb *bnb)
     return limit_s > 0 && clock_now_s() - bnb->search->start_s > limit_s / 2;
 }
 
+/* Whether a whole block is left out, because all its families are over the request's limit_s or do
+ * not fit. Without a limit most blocks would stay, and if nothing fits and hints are wanted, the
+ * plan of least memory is needed. */
+static bool is_left_out(struct listing *listing, const struct plan *first, int families)
+{
+    const struct search *search = listing->bnb->search;
+    struct evaluator *evaluator = evaluator_of(listing->bnb, listing->worker);
+    double of_place[NUM_MTP_PLACES];
+    if (search->request->limit_s <= 0)
+        return false;
+    if (is_over_limit(listing, evaluate_block_floor_s(evaluator, first, NULL), families))
+        return true;
+    if (!search->request->without_hints ||
+        space_least_floor_bytes(search->space, evaluator, first, of_place) <=
+            search->system->fits_bytes)
+        return false;
+    listing->worker->tally.over_memory += families * space_family_size(search->space);
+    return true;
+}
+
 static void list_block(void *context, size_t block, int id)
 {
     struct bnb *bnb = context;
+    const struct search *search = bnb->search;
     struct listing listing = { bnb, &bnb->workers[id], &bnb->found[id], block };
     struct visitor visitor = { list_family, exclude_families, &listing };
-    if (must_stop(bnb, listing.worker) || is_late(bnb))
+    struct plan first;
+    if (must_stop(bnb, listing.worker) || is_late(bnb)) {
         listing.worker->was_late = true;
-    else
-        space_walk_families(bnb->search->space, block, &visitor);
+        return;
+    }
+    int families = space_begin_block(search->space, block, &visitor, &first);
+    if (families > 0 && !is_left_out(&listing, &first, families))
+        space_walk_begun(search->space, block, &first, &visitor);
 }
 
 static void list_families(struct bnb *bnb, struct arena *arena)
 {
     bnb->found = ARENA_ARRAY(arena, struct families, (size_t)bnb->jobs);
-    parallel_for(bnb->jobs, space_num_blocks(bnb->search->space), 1, list_block, bnb);
+    enum { AT_ONCE = 16 }; /* most blocks are empty */
+    parallel_for(bnb->jobs, space_num_blocks(bnb->search->space), AT_ONCE, list_block, bnb);
     bnb->is_listed = true;
-    for (int i = 0; i < bnb->jobs; i++)
+    for (int i = 0; i < bnb->jobs; i++) {
         bnb->is_listed &= !bnb->workers[i].was_late;
+        bnb->open_floor_s = fmin(bnb->open_floor_s, bnb->workers[i].skipped_s);
+    }
     bnb->families = families_join(bnb->found, bnb->jobs, arena);
 }
 
 /* --- one family --------------------------------------------------------------------------- */
-
-static bool ranks_by_memory(const struct bnb *bnb)
-{
-    return bnb->best.objective == OBJECTIVE_MEMORY;
-}
 
 /* A plan whose bound is above this step time is not needed: it cannot be kept, or the request does
  * not ask for it. */
@@ -364,6 +409,9 @@ static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
         least_s = fmin(least_s, search_peak_floor_s(bnb->search));
     if (ranks_by_memory(bnb) && bnb->families.count > 0)
         least_s = fmin(least_s, bnb->families.at[0].floor_s);
+    /* plans of examined families may be over the limit by any amount */
+    if (bnb->search->request->limit_s > 0 && bnb->next > 0)
+        least_s = fmin(least_s, bnb->search->request->limit_s);
     least_s *= 1 - rounding;
     if (tally->evaluated > 0)
         least_s = fmin(least_s, tally->fastest_s);
@@ -384,7 +432,7 @@ static struct bnb bnb_new(const struct search *search, int top, struct arena *ar
                        .is_open = ARENA_ARRAY(arena, bool, LONGEST_ROUND),
                        .open_floor_s = HUGE_VAL };
     for (int i = 0; i < jobs; i++)
-        bnb.workers[i].tally = tally_new(arena);
+        bnb.workers[i] = (struct worker){ .tally = tally_new(arena), .skipped_s = HUGE_VAL };
     int most = (int)fmin(top, space_family_size(search->space));
     for (int i = 0; i < LONGEST_ROUND; i++) {
         bnb.round[i] = frontier_new(objective, most, arena);

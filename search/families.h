@@ -9,7 +9,8 @@
 struct family {
     size_t block;
     int split;
-    double floor_s; /* lower bound of its plans' step times */
+    double floor_s;     /* lower bound of its plans' step times */
+    double least_bytes; /* lower bound of their memory; 0 if it is not needed */
 };
 
 struct families {

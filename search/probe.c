@@ -46,6 +46,7 @@ struct probe probe_best(const struct search_request *asked, struct arena *arena)
     if (search_run(&request, &result, &ignored) && result.num_top > 0)
         probe.best = scored_plan_copy(&result.top[0], arena);
     probe.fits = result.num_top > 0;
+    probe.least_s = result.lower_bound_s;
     probe.timed_out = result.timed_out;
     probe.was_interrupted = result.was_interrupted;
     search_result_release(&result);

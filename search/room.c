@@ -48,3 +48,27 @@ double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluato
         *bytes = evaluate_state_floor_bytes(evaluator, plan) * (1 - rounding);
     return *bytes;
 }
+
+/* Modules for later tokens may share a table with the embedding or the head in one place and not in
+ * another, so each place has its own bound. */
+double space_least_floor_bytes(const struct space *space, struct evaluator *evaluator,
+                               const struct plan *plan, double of_place[NUM_MTP_PLACES])
+{
+    struct plan cut = *plan;
+    double least_bytes = HUGE_VAL;
+    for (int place = 0; place < NUM_MTP_PLACES; place++) {
+        struct block_floors floors = { 0 };
+        cut.mtp_place = place;
+        of_place[place] = HUGE_VAL;
+        if (place == MTP_APART && !plan_may_place_apart(plan, space->model))
+            continue;
+        for (int i = 0; i < space->zero.count; i++) {
+            cut.zero = space->zero.at[i];
+            if (space_may_shard(space, &cut))
+                of_place[place] =
+                    fmin(of_place[place], space_floor_bytes(&floors, evaluator, &cut));
+        }
+        least_bytes = fmin(least_bytes, of_place[place]);
+    }
+    return least_bytes;
+}

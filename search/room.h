@@ -23,5 +23,9 @@ struct block_floors {
 /* A lower bound of the memory of a candidate that keeps the rules. */
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan);
+/* The least space_floor_bytes of all candidates that differ from the plan only in recompute, ZeRO
+ * and the division into chunks, and of those with modules for later tokens in each place. */
+double space_least_floor_bytes(const struct space *space, struct evaluator *evaluator,
+                               const struct plan *plan, double of_place[NUM_MTP_PLACES]);
 
 #endif

@@ -391,8 +391,45 @@ static void add_split_of(const struct plan *also, struct splits *splits, struct 
     *splits = (struct splits){ at, splits->count + 1 };
 }
 
+/* Number of blocks with equal degrees. */
+static size_t blocks_of_words(const struct space *space)
+{
+    return (size_t)space->etp.count * (size_t)space->sp.count * (size_t)space->microbatch.count;
+}
+
+/* Whether the axis has a list of degrees and is not the pipeline. */
+static bool is_listed_axis(int axis)
+{
+    return axis != AXIS_PIPELINE && axes[axis]->next_degree;
+}
+
+/* Fills space->divides: for each combination of the other axes' degrees and each pp, in the order
+ * of blocks, whether they divide the GPUs. */
+static void list_divisors(struct space *space, struct arena *arena)
+{
+    space->num_divides = 1;
+    for (int axis = 0; axis < num_axes; axis++)
+        if (is_listed_axis(axis))
+            space->num_divides *= (size_t)space->degree[axis].count;
+    space->divides = ARENA_ARRAY(arena, bool, space->num_divides *(size_t)space->pp.count);
+    bool *divides = space->divides;
+    for (size_t i = 0; i < space->num_divides; i++) {
+        struct plan plan = space->base;
+        size_t rest = i;
+        for (int axis = num_axes - 1; axis >= 0; axis--)
+            if (is_listed_axis(axis))
+                plan.degree[axis] =
+                    space->degree[axis].at[take_digit(&rest, space->degree[axis].count)];
+        for (int pp = 0; pp < space->pp.count; pp++) {
+            plan.pp = space->pp.at[pp];
+            *divides++ = take_rest(space, &plan);
+        }
+    }
+}
+
 void space_list_splits(struct space *space, struct arena *arena)
 {
+    list_divisors(space, arena);
     struct split_request request = {
         .model = space->model,
         .vpp = space->vpp,
@@ -528,11 +565,16 @@ static const struct plan_rule *check_group(const struct space *space, const stru
                             &ignored);
 }
 
+bool space_may_shard(const struct space *space, const struct plan *plan)
+{
+    return plan->pp == 1 || !plan_cuts_beyond(plan, space->pipeline_zero);
+}
+
 /* The first broken rule, if `broken` is the first that does not depend on the stack. */
 static const struct plan_rule *with_stack(const struct space *space, const struct plan *plan,
                                           const struct plan_rule *broken)
 {
-    if (plan->pp == 1 || !plan_cuts_beyond(plan, space->pipeline_zero))
+    if (space_may_shard(space, plan))
         return broken;
     const struct plan_rule *zero = plan_shard_rule();
     bool is_earlier = broken && plan_rule_number(broken) < plan_rule_number(zero);
@@ -617,12 +659,8 @@ static bool meet_family(const struct space *space, const struct plan *plan,
 
 size_t space_num_blocks(const struct space *space)
 {
-    size_t count = (size_t)space->orders.count * (size_t)space->etp.count *
-                   (size_t)space->sp.count * (size_t)space->microbatch.count;
-    for (int axis = 0; axis < num_axes; axis++)
-        if (axes[axis]->next_degree)
-            count *= (size_t)space->degree[axis].count;
-    return count;
+    return (size_t)space->orders.count * space->num_divides * blocks_of_words(space) *
+           (size_t)space->pp.count;
 }
 
 size_t space_num_sites(const struct space *space)
@@ -642,9 +680,20 @@ static bool choose_expert_tensor(const struct space *space, struct plan *plan)
     return forbidden_allows(&space->forbidden, "etp", plan);
 }
 
+/* Whether the degrees of a block divide the GPUs, from the table of list_divisors. It rejects most
+ * blocks, faster than block_plan. */
+static bool block_divides(const struct space *space, size_t block)
+{
+    size_t pp = block % (size_t)space->pp.count;
+    size_t of_degrees = block / (blocks_of_words(space) * (size_t)space->pp.count);
+    return space->divides[of_degrees % space->num_divides * (size_t)space->pp.count + pp];
+}
+
 /* False when the block is empty. */
 static bool block_plan(const struct space *space, size_t block, struct plan *plan)
 {
+    if (space->fits_gpus && !block_divides(space, block))
+        return false;
     size_t rest = block;
     int pp = take_digit(&rest, space->pp.count);
     *plan = space->base;
@@ -654,7 +703,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     plan->pp = space->pp.at[pp];
     int sum = pp;
     for (int axis = num_axes - 1; axis >= 0; axis--) {
-        if (axis == AXIS_PIPELINE || !axes[axis]->next_degree)
+        if (!is_listed_axis(axis))
             continue;
         int digit = take_digit(&rest, space->degree[axis].count);
         plan->degree[axis] = space->degree[axis].at[digit];
@@ -722,25 +771,44 @@ bool space_family(const struct space *space, size_t block, int split, struct pla
     return true;
 }
 
-bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor)
+static const struct splits *splits_of_block(const struct space *space, size_t block)
 {
-    struct plan plan;
-    if (space_family_size(space) == 0 || !block_plan(space, block, &plan))
-        return true;
-    const struct splits *splits = &space->splits[block % (size_t)space->pp.count];
+    return &space->splits[block % (size_t)space->pp.count];
+}
+
+int space_begin_block(const struct space *space, size_t block, const struct visitor *visitor,
+                      struct plan *first)
+{
+    if (space_family_size(space) == 0 || !block_plan(space, block, first))
+        return 0;
+    const struct splits *splits = splits_of_block(space, block);
     if (splits->count > 0)
-        divide_as(&splits->at[0], &plan);
-    const struct plan_rule *broken = check_group(space, &plan, RULES_OF_BLOCK);
-    if (broken) {
-        visitor->exclude(visitor->context, broken, space_family_size(space) * splits->count);
-        return true;
-    }
+        divide_as(&splits->at[0], first);
+    const struct plan_rule *broken = check_group(space, first, RULES_OF_BLOCK);
+    if (!broken)
+        return splits->count;
+    visitor->exclude(visitor->context, broken, space_family_size(space) * splits->count);
+    return 0;
+}
+
+bool space_walk_begun(const struct space *space, size_t block, const struct plan *first,
+                      const struct visitor *visitor)
+{
+    struct plan plan = *first;
+    const struct splits *splits = splits_of_block(space, block);
     for (int i = 0; i < splits->count; i++) {
         divide_as(&splits->at[i], &plan);
         if (!meet_family(space, &plan, visitor))
             return false;
     }
     return true;
+}
+
+bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor)
+{
+    struct plan first;
+    return space_begin_block(space, block, visitor, &first) == 0 ||
+           space_walk_begun(space, block, &first, visitor);
 }
 
 /* Adapts a visitor of candidates to families. */

@@ -54,8 +54,11 @@ struct space {
         zero;    /* values of the words; etp may hold ETP_IS_TP */
     int dp, vpp; /* fixed values; 0: not fixed */
     enum chunk_space chunks;
-    double head_layers;      /* model_head_layers */
-    struct splits *splits;   /* [pp.count] */
+    double head_layers;    /* model_head_layers */
+    struct splits *splits; /* [pp.count] */
+    /* [combination of the degrees of all axes but pp][pp.count]: whether they divide the GPUs */
+    bool *divides;
+    size_t num_divides;      /* number of these combinations */
     const struct plan *also; /* a plan that the space also contains; its split is listed under its
                                 pp; NULL: none */
     bool sp_is_fixed, mtp_is_fixed;
@@ -97,7 +100,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
 size_t space_num_degrees(const struct space *space);
 bool space_degrees(const struct space *space, size_t number, struct plan *out);
 
-/* Lists the splits anew, after the space's model, pp, vpp or the base's chunks were changed. */
+/* Lists the splits and divisors anew, after the space's model, pp, vpp or the base's chunks were
+ * changed. */
 void space_list_splits(struct space *space, struct arena *arena);
 
 /* False when no candidate can keep the rules, because no degrees divide heads, layers and batch. It
@@ -123,6 +127,13 @@ bool space_walk_block(const struct space *space, size_t block, const struct visi
  * may break rules of recompute or zero. Families that break another rule are excluded as a
  * whole. */
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
+/* space_walk_families in two steps, between which a bound may leave out the whole block.
+ * space_begin_block sets `first` to a plan of the block and returns the number of its families. 0:
+ * there are none, and all candidates of the block were excluded. space_walk_begun visits them. */
+int space_begin_block(const struct space *space, size_t block, const struct visitor *visitor,
+                      struct plan *first);
+bool space_walk_begun(const struct space *space, size_t block, const struct plan *first,
+                      const struct visitor *visitor);
 double space_family_size(const struct space *space); /* candidates in each family */
 /* A family's first candidate; false when the space has no such family. A block's number is made of
  * the indices into the lists of values in the order at the top of this file, with pp varying
@@ -152,5 +163,7 @@ int space_split_of(const struct space *space, const struct plan *plan);
  * split; space_check returns the first rule that a candidate breaks, or NULL. */
 bool space_has_split(const struct space *space, int pp_index, int split);
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
+/* Whether the stack supports the plan's ZeRO stage with the plan's pipeline. */
+bool space_may_shard(const struct space *space, const struct plan *plan);
 
 #endif

@@ -71,10 +71,10 @@ struct look {
     size_t site;
     int at[MAX_RANK_ORDERS][MAX_AXES];
     struct rank_orders orders; /* refers to `at` */
-    double family_floor_s;     /* lower bound of all plans' times; rough until is_exact */
-    bool is_exact;
+    double family_floor_s;     /* lower bound of all plans' times */
     struct block_floors floors;
-    int recompute; /* recompute for which floor_s was computed */
+    double least_bytes[NUM_MTP_PLACES]; /* lower bound of all plans' memory, by mtp_place */
+    int recompute;                      /* recompute for which floor_s was computed */
     double floor_s;
 };
 
@@ -87,17 +87,37 @@ static void look_begin(struct look *look, struct run *run, struct worker *worker
     look->orders =
         (struct rank_orders){ look->at, space_site_orders(space_of(run), site, look->at) };
     look->recompute = -1;
-    look->is_exact = false;
     look->floors = (struct block_floors){ 0 };
+}
+
+/* Whether the plans of `families` families, in all rank orders, do not fit or are beaten by known
+ * plans. They are then counted, with those that break a rule. */
+static bool are_out(struct look *look, double least_bytes, double floor_s, int families)
+{
+    const struct sweep *sweep = look->run->sweep;
+    struct tally *tally = &look->worker->tally;
+    double plans = families * space_family_size(space_of(look->run)) * look->orders.count;
+    if (least_bytes > sweep->search->system->gpu.memory_bytes) {
+        tally->over_memory += plans;
+        return true;
+    }
+    if (!stairs_beat(sweep->stairs, least_bytes, floor_s))
+        return false;
+    tally->bounded += plans;
+    return true;
 }
 
 static bool list_family(void *context, const struct plan *first)
 {
     struct look *look = context;
     double floor_s = evaluate_unplaced_work_floor_s(look->worker->evaluator, first, &look->orders);
-    families_add(
-        look->found,
-        (struct family){ look->site, space_split_of(space_of(look->run), first), floor_s });
+    double least_bytes = look->least_bytes[first->mtp_place];
+    if (!are_out(look, least_bytes, floor_s, 1))
+        families_add(look->found,
+                     (struct family){ .block = look->site,
+                                      .split = space_split_of(space_of(look->run), first),
+                                      .floor_s = floor_s,
+                                      .least_bytes = least_bytes });
     return true;
 }
 
@@ -112,17 +132,27 @@ static void list_site(void *context, size_t site, int id)
     struct run *run = context;
     struct look look;
     struct worker *worker = start_worker(run, id);
+    struct plan first;
     if (must_stop(run, worker))
         return;
     look_begin(&look, run, worker, site);
-    if (look.orders.count > 0)
-        space_walk_families(space_of(run), site, &(struct visitor){ list_family, exclude, &look });
+    if (look.orders.count == 0)
+        return;
+    struct visitor visitor = { list_family, exclude, &look };
+    int families = space_begin_block(space_of(run), site, &visitor, &first);
+    if (families > 0 &&
+        !are_out(
+            &look,
+            space_least_floor_bytes(space_of(run), worker->evaluator, &first, look.least_bytes),
+            evaluate_block_floor_s(worker->evaluator, &first, &look.orders), families))
+        space_walk_begun(space_of(run), site, &first, &visitor);
 }
 
 static void list_families(struct run *run, struct arena *arena)
 {
+    enum { AT_ONCE = 16 }; /* most sites are empty */
     run->found = ARENA_ARRAY(arena, struct families, (size_t)run->jobs);
-    parallel_for(run->jobs, space_num_sites(space_of(run)), 1, list_site, run);
+    parallel_for(run->jobs, space_num_sites(space_of(run)), AT_ONCE, list_site, run);
     run->families = families_join(run->found, run->jobs, arena);
 }
 
@@ -158,28 +188,22 @@ static void examine_placed(struct look *look, const struct plan *plan)
     }
 }
 
-/* Whether known plans beat all plans of the family that need at least these bytes. The rough floor
- * of the list often suffices. */
-static bool family_is_beaten(struct look *look, const struct plan *plan, double least_bytes)
+static void find_exact_floor(struct look *look, const struct plan *first, double rough_s)
 {
-    const struct stairs *stairs = look->run->sweep->stairs;
-    struct plan first = *plan;
-    if (stairs_beat(stairs, least_bytes, look->family_floor_s))
-        return true;
-    if (look->is_exact)
-        return false;
-    look->is_exact = true;
-    first.recompute = space_of(look->run)->recompute.at[0];
     look->family_floor_s =
-        fmax(look->family_floor_s,
-             evaluate_unplaced_floor_s(look->worker->evaluator, &first, &look->orders));
-    return stairs_beat(stairs, least_bytes, look->family_floor_s);
+        fmax(rough_s, evaluate_unplaced_floor_s(look->worker->evaluator, first, &look->orders));
+}
+
+/* Whether known plans beat all plans of the family that need at least these bytes. */
+static bool family_is_beaten(const struct look *look, double least_bytes)
+{
+    return stairs_beat(look->run->sweep->stairs, least_bytes, look->family_floor_s);
 }
 
 /* Whether known plans beat this one in all its rank orders. */
 static bool is_beaten(struct look *look, const struct plan *plan, double least_bytes)
 {
-    if (family_is_beaten(look, plan, least_bytes))
+    if (family_is_beaten(look, least_bytes))
         return true;
     if (plan->recompute != look->recompute)
         look->floor_s = evaluate_unplaced_floor_s(look->worker->evaluator, plan, &look->orders);
@@ -196,10 +220,10 @@ static bool is_excluded(struct look *look, const struct plan *plan)
     struct tally *tally = &look->worker->tally;
     double memory_bytes = look->run->sweep->search->system->gpu.memory_bytes;
     double least_bytes = space_floor_bytes(&look->floors, evaluator, plan);
-    bool is_out = least_bytes <= memory_bytes && family_is_beaten(look, plan, least_bytes);
+    bool is_out = least_bytes <= memory_bytes && family_is_beaten(look, least_bytes);
     if (least_bytes <= memory_bytes && !is_out && !parts_are_open(space, plan)) {
         least_bytes = evaluate_first_stage_bytes(evaluator, plan);
-        is_out = least_bytes <= memory_bytes && family_is_beaten(look, plan, least_bytes);
+        is_out = least_bytes <= memory_bytes && family_is_beaten(look, least_bytes);
     }
     if (least_bytes <= memory_bytes && !is_out) {
         least_bytes = space_least_bytes(space, evaluator, plan);
@@ -235,8 +259,12 @@ static void examine_family(void *context, size_t index, int id)
     if (must_stop(run, worker))
         return;
     look_begin(&look, run, worker, family->block);
-    look.family_floor_s = family->floor_s;
+    if (are_out(&look, family->least_bytes, family->floor_s, 1))
+        return;
     space_family(space_of(run), family->block, family->split, &first);
+    find_exact_floor(&look, &first, family->floor_s);
+    if (are_out(&look, family->least_bytes, look.family_floor_s, 1))
+        return;
     space_walk_family(space_of(run), &first, &(struct visitor){ examine_plan, exclude, &look });
 }
 

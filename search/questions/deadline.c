@@ -17,6 +17,8 @@ struct hunt {
     double start_s;
     double floor_gpu_s; /* lower bound of GPU-seconds for all tokens: every FLOP at the peak */
     double deadline_s;
+    /* [number of a count]: a lower bound of the step times, from an earlier search; 0: unknown */
+    double *least_step_s;
     struct deadline_result *result;
 };
 
@@ -45,8 +47,9 @@ static double step_within_s(const struct hunt *hunt, double train_s)
 
 /* Searches one number of GPUs for plans that train within limit_s (HUGE_VAL: no limit). Keeps the
  * best plan when it is faster than all earlier ones. */
-static void search_count(struct hunt *hunt, int num_gpus, double limit_s)
+static void search_count(struct hunt *hunt, const struct values *counts, int number, double limit_s)
 {
+    int num_gpus = counts->at[number];
     struct deadline_result *result = hunt->result;
     struct system system;
     struct search_request request = probe_on(hunt->request, num_gpus, &system);
@@ -55,6 +58,7 @@ static void search_count(struct hunt *hunt, int num_gpus, double limit_s)
     struct probe probe = probe_best(&request, &result->arena);
     result->timed_out |= probe.timed_out;
     result->was_interrupted |= probe.was_interrupted;
+    hunt->least_step_s[number] = probe.least_s;
     if (!probe.fits)
         return;
     double seconds = effective_s(&system, request.model, &probe.best);
@@ -95,9 +99,18 @@ static void look_for_one_in_time(struct hunt *hunt, const struct values *counts,
     bool may_end_early = hunt->request->time_limit_s > 0;
     for (int i = first; i < counts->count && !result->is_met && !is_over(hunt); i++) {
         show_progress(hunt, i, counts->count);
-        search_count(hunt, counts->at[i], may_end_early ? fastest_s(hunt) : hunt->deadline_s);
+        search_count(hunt, counts, i, may_end_early ? fastest_s(hunt) : hunt->deadline_s);
         result->num_searched++;
     }
+}
+
+/* Whether a plan on this number of GPUs may be the fastest of all. */
+static bool may_be_faster(const struct hunt *hunt, const struct values *counts, int number)
+{
+    const struct deadline_result *result = hunt->result;
+    return result->num_gpus == 0 ||
+           (floor_s(hunt, counts->at[number]) <= result->train_s &&
+            hunt->least_step_s[number] <= step_within_s(hunt, result->train_s));
 }
 
 /* Finds the fastest plan of all counts. Larger counts come first, as they are often the fastest;
@@ -109,11 +122,10 @@ static void look_for_fastest(struct hunt *hunt, const struct values *counts, int
     /* with a time limit the counts from `first` on were searched already */
     bool has_first = hunt->request->time_limit_s > 0;
     for (int i = has_first ? first - 1 : counts->count - 1; i >= 0 && !is_over(hunt); i--) {
-        bool may_be_faster =
-            result->num_gpus == 0 || floor_s(hunt, counts->at[i]) <= result->train_s;
-        if (may_be_faster)
-            search_count(hunt, counts->at[i], fastest_s(hunt));
-        result->num_searched += may_be_faster && i < first;
+        bool is_searched = may_be_faster(hunt, counts, i);
+        if (is_searched)
+            search_count(hunt, counts, i, fastest_s(hunt));
+        result->num_searched += is_searched && i < first;
     }
 }
 
@@ -149,6 +161,7 @@ bool search_deadline(const struct search_request *asked, double deadline_s,
                          .result = result };
     struct values counts =
         counts_all(&request.system->cluster, request.system->num_gpus, &result->arena);
+    hunt.least_step_s = ARENA_ARRAY(&result->arena, double, (size_t)counts.count);
     struct evaluators evaluators = { 0 };
     if (!request.evaluators)
         request.evaluators = &evaluators;

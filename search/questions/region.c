@@ -339,9 +339,10 @@ static bool meet_family(void *context, const struct plan *first)
         return true;
     double floor_s = evaluate_floor_s(evaluator, first);
     if (floor_s <= most_s(r))
-        families_add(
-            &r->found[meeting->worker],
-            (struct family){ meeting->block, space_split_of(r->search->space, first), floor_s });
+        families_add(&r->found[meeting->worker],
+                     (struct family){ .block = meeting->block,
+                                      .split = space_split_of(r->search->space, first),
+                                      .floor_s = floor_s });
     return true;
 }
 

@@ -164,11 +164,11 @@ double evaluation_layer_floor_s(const struct evaluation *w)
     return fmax(0, (1 - rounding) * least_s);
 }
 
-/* A lower bound of the time of one microbatch's passes over the whole model. */
-static double least_passes_s(const struct evaluation *w)
+/* A lower bound of the time of one microbatch's passes over the whole model in this many chunks. */
+static double least_passes_s(const struct evaluation *w, int chunks)
 {
     int counts[MAX_BLOCK_KINDS];
-    double host_s = plan_chunks(w->plan) * w->system->stack.host.microbatch_s;
+    double host_s = chunks * w->system->stack.host.microbatch_s;
     double sum_s = host_s + least_piece_s(w, PIECE_EMBEDDING) + least_piece_s(w, PIECE_HEAD);
     model_count_kinds(w->model, 0, w->model->layers, counts);
     for (int kind = 0; kind < w->pieces->num_kinds; kind++)
@@ -180,6 +180,16 @@ static double least_passes_s(const struct evaluation *w)
     return sum_s;
 }
 
+/* Whether the sum of all passes bounds the step: no pass overlaps another one of its stage, and no
+ * replica is ahead of the others. */
+static bool has_mean_floor(const struct evaluation *w)
+{
+    return !w->generator->pairs && !evaluation_is_folded(w) &&
+           exchange_keeps_replicas_equal(&w->plan->exchange);
+}
+
+static const double mean_rounding = 1e-9;
+
 /* Let w(s) be the time of a microbatch's passes on stage s, W their sum over p stages, m the number
  * of microbatches and M the step's bound, the largest of all stages. M is at least the mean of m
  * w(s), which is m W / p. With one chunk per stage, stage s also waits while the first microbatch
@@ -187,13 +197,20 @@ static double least_passes_s(const struct evaluation *w)
  * 1) <= (1 - 1 / m) P(s) + M / m, and W = P(p) <= M (1 - (1 - 1 / m)^p). */
 double evaluation_mean_floor_s(const struct evaluation *w)
 {
-    const double rounding = 1e-9;
     const struct plan *plan = w->plan;
     double m = w->num_microbatches, p = plan->pp;
     bool is_whole = plan->vpp == 1 && !generator_splits(w->generator);
-    if (w->generator->pairs || evaluation_is_folded(w) ||
-        !exchange_keeps_replicas_equal(&plan->exchange))
+    if (!has_mean_floor(w))
         return 0;
-    double passes_s = (1 - rounding) * least_passes_s(w);
+    double passes_s = (1 - mean_rounding) * least_passes_s(w, plan_chunks(plan));
     return is_whole ? passes_s / (1 - pow(1 - 1 / m, p)) : passes_s * m / p;
+}
+
+/* The first of the two bounds above, with the fewest chunks. */
+double evaluation_chunks_floor_s(const struct evaluation *w)
+{
+    if (!has_mean_floor(w))
+        return 0;
+    double passes_s = (1 - mean_rounding) * least_passes_s(w, w->plan->pp);
+    return passes_s * w->num_microbatches / w->plan->pp;
 }

@@ -178,6 +178,8 @@ double evaluation_floor_s(const struct evaluation *w);
 /* A lower bound of evaluation_floor_s for any division of the same layers over stages; it needs no
  * times of chunks. 0 if there is none. */
 double evaluation_mean_floor_s(const struct evaluation *w);
+/* A lower bound of evaluation_mean_floor_s that also holds for other numbers of chunks. */
+double evaluation_chunks_floor_s(const struct evaluation *w);
 /* A lower bound of the time that each further layer adds to a microbatch's passes on a stage. */
 double evaluation_layer_floor_s(const struct evaluation *w);
 

@@ -503,6 +503,17 @@ double evaluate_unplaced_work_floor_s(struct evaluator *e, const struct plan *pl
     return time_ratio_of(e->system, e->model) * evaluation_mean_floor_s(&w);
 }
 
+/* The place of modules for later tokens decides which stage holds a table, but no pass takes longer
+ * for it. */
+double evaluate_block_floor_s(struct evaluator *e, const struct plan *plan,
+                              const struct rank_orders *orders)
+{
+    struct evaluation w = evaluation_begin(e, plan);
+    if (orders)
+        w.pieces = least_pieces(e, &w, orders);
+    return time_ratio_of(e->system, e->model) * evaluation_chunks_floor_s(&w);
+}
+
 struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)
 {
     struct evaluation w = evaluation_begin(e, plan);

@@ -94,6 +94,11 @@ double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan 
 /* A lower bound of evaluate_unplaced_floor_s, as evaluate_work_floor_s is of evaluate_floor_s. */
 double evaluate_unplaced_work_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                       const struct rank_orders *orders);
+/* A lower bound of evaluate_work_floor_s of all plans that differ only in their chunks and in the
+ * place of modules for later tokens. With `orders` (NULL: the
+ * plan's own), one of evaluate_unplaced_work_floor_s. */
+double evaluate_block_floor_s(struct evaluator *evaluator, const struct plan *plan,
+                              const struct rank_orders *orders);
 
 /* A lower bound of a step's fixed cost, when no stage's passes of a microbatch take longer than
  * `passes_s`. The fixed cost is the host overhead minus the time that is saved if a gradient

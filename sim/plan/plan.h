@@ -70,7 +70,7 @@ enum plan_overlap {
 enum reshard_rule { RESHARD_EACH_STEP, RESHARD_EACH_PASS, RESHARD_EACH_GRADIENT };
 /* Where modules that predict later tokens are: in the head's chunk, or in the chunk before it; the
  * head's chunk then has no blocks (Megatron Core's layouts "...tmL" and "...tm|L"). */
-enum mtp_place { MTP_BESIDE, MTP_APART };
+enum mtp_place { MTP_BESIDE, MTP_APART, NUM_MTP_PLACES };
 enum offload { OFFLOAD_OPTIMIZER, OFFLOAD_ACTIVATIONS, NUM_OFFLOADS };
 
 /* Names of each enum's values, indexed by the enum and NULL-terminated. */
@@ -180,6 +180,12 @@ static inline int plan_later_chunk(const struct plan *plan)
 static inline int plan_later_stage(const struct plan *plan)
 {
     return placement_stage(plan_placement(plan), plan_later_chunk(plan));
+}
+/* Whether a plan with these stages may have these modules before the head's chunk: they cannot be
+ * on the embedding's stage. */
+static inline bool plan_may_place_apart(const struct plan *plan, const struct model *model)
+{
+    return model->mtp > 0 && plan->pp > 1;
 }
 /* Whether a chunk has the embedding, the head or modules that predict later tokens. */
 static inline bool plan_has_end(const struct plan *plan, int chunk)

@@ -429,6 +429,21 @@ static void check_peak(struct evaluator *evaluator, const struct plan *plan)
     check_same(evaluate_peak_bytes(evaluator, plan), most_bytes, plan, "peak of all stages");
 }
 
+/* The floor of a block is computed from a plan with other chunks. */
+static void check_block_floor(struct evaluator *evaluator, const struct plan *plan,
+                              const struct rank_orders *orders)
+{
+    struct plan other = *plan;
+    plan_set_even(&other);
+    other.vpp = plan->schedule[0] ? plan->vpp : plan->vpp > 1 ? 1 : 2;
+    other.mtp_place = plan_may_place_apart(plan, &question.model) ? MTP_APART - plan->mtp_place : 0;
+    check_at_most(evaluate_block_floor_s(evaluator, &other, NULL),
+                  evaluate_work_floor_s(evaluator, plan), plan, "lower bound of the block");
+    check_at_most(evaluate_block_floor_s(evaluator, &other, orders),
+                  evaluate_unplaced_work_floor_s(evaluator, plan, orders), plan,
+                  "lower bound of the block in all rank orders");
+}
+
 static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
 {
     check_peak(evaluator, plan);
@@ -445,6 +460,7 @@ static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
     check_at_most(unplaced_s, step_s, plan, "lower bound of all rank orders");
     check_at_most(evaluate_unplaced_work_floor_s(evaluator, plan, &all), unplaced_s, plan,
                   "lower bound of all stages and rank orders");
+    check_block_floor(evaluator, plan, &all);
     double unplaced_bytes = evaluate_unplaced_bytes(evaluator, plan);
     check_at_most(unplaced_bytes, evaluate_peak_bytes(evaluator, plan), plan,
                   "memory of all rank orders");

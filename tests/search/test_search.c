@@ -298,6 +298,10 @@ static bool check_floor(void *context, const struct plan *plan)
                         space_peak_bytes(floored->space, floored->evaluator, most_bytes, &placed));
     ck_assert_double_gt(floor_bytes, 0);
     ck_assert_double_le(floor_bytes, least_bytes);
+    double of_place[NUM_MTP_PLACES];
+    double of_block = space_least_floor_bytes(floored->space, floored->evaluator, plan, of_place);
+    ck_assert_double_le(of_block, of_place[plan->mtp_place]);
+    ck_assert_double_le(of_place[plan->mtp_place], floor_bytes);
     ck_assert_double_le(evaluate_first_stage_bytes(floored->evaluator, plan), least_bytes);
     floored->tightest = fmin(floored->tightest, 1 - floor_bytes / least_bytes);
     floored->count++;
