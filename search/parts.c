@@ -43,55 +43,92 @@ static bool may_be(const struct space *space, const struct plan *plan)
     return forbidden_allows(&space->forbidden, "recompute", plan) && !space_check(space, plan);
 }
 
+/* The sets of the model's modules, by rising number of modules; returns their number. Sets with a
+ * module inside another are left out. */
+static int list_sets(const struct model *model, unsigned sets[MOST_SETS])
+{
+    unsigned possible = plan_possible_replays(model);
+    int count = 0;
+    for (int size = 1; size <= REPLAY_PER_OP; size++)
+        for (unsigned parts = replays_next(0, possible); parts;
+             parts = replays_next(parts, possible))
+            if (count_parts(parts) == size && !replays_overlap(parts))
+                sets[count++] = parts;
+    return count;
+}
+
 /* The sets that were tried for a candidate. */
 struct trial_sets {
     const struct space *space;
     struct evaluator *evaluator;
-    double most_bytes;
-    unsigned *fitting;
-    double *bytes;
-    int num_fitting;
+    const struct sets_memory *memory; /* lower bounds for each set */
+    const struct plan *candidate;
+    unsigned all[MOST_SETS];
+    int num_all;
     unsigned leanest; /* 0: none yet */
     double leanest_bytes;
 };
 
-static void try_set(struct trial_sets *tried, const struct plan *candidate, unsigned parts)
+/* The peak with the set; HUGE_VAL if the set breaks a rule. */
+static double peak_with(const struct trial_sets *tried, unsigned parts)
 {
-    struct plan plan = parts_plan(candidate, parts);
-    if (!may_be(tried->space, &plan))
+    struct plan plan = parts_plan(tried->candidate, parts);
+    return may_be(tried->space, &plan) ? evaluate_peak_bytes(tried->evaluator, &plan) : HUGE_VAL;
+}
+
+static void keep_leaner(struct trial_sets *tried, unsigned parts, double bytes)
+{
+    if (bytes == HUGE_VAL || (tried->leanest != 0 && bytes >= tried->leanest_bytes))
         return;
-    double bytes = evaluate_peak_bytes(tried->evaluator, &plan);
-    if (bytes <= tried->most_bytes) {
-        tried->fitting[tried->num_fitting] = parts;
-        tried->bytes[tried->num_fitting++] = bytes;
-    } else if (tried->leanest == 0 || bytes < tried->leanest_bytes) {
-        tried->leanest = parts;
-        tried->leanest_bytes = bytes;
+    tried->leanest = parts;
+    tried->leanest_bytes = bytes;
+}
+
+/* Finds the set that needs the least memory, the first of several. The set with the lowest bound
+ * comes before all others, so that few others are tried. */
+static void find_leanest(struct trial_sets *tried)
+{
+    double bounds[MOST_SETS], most_bytes = HUGE_VAL;
+    int lowest = 0;
+    for (int i = 0; i < tried->num_all; i++) {
+        bounds[i] = sets_least_bytes(tried->memory, tried->all[i], HUGE_VAL);
+        lowest = bounds[i] < bounds[lowest] ? i : lowest;
     }
+    if (tried->num_all > 0)
+        most_bytes = peak_with(tried, tried->all[lowest]);
+    for (int i = 0; i < tried->num_all; i++)
+        if (bounds[i] <= fmin(most_bytes, tried->leanest != 0 ? tried->leanest_bytes : HUGE_VAL))
+            keep_leaner(tried, tried->all[i], peak_with(tried, tried->all[i]));
 }
 
 int parts_that_fit(const struct space *space, struct evaluator *evaluator, double most_bytes,
                    const struct plan *plan, unsigned sets[MOST_SETS], double bytes[MOST_SETS])
 {
-    struct trial_sets tried = { space, evaluator, most_bytes, sets, bytes, 0, 0, 0 };
-    unsigned possible = plan_possible_replays(space->model);
-    for (int size = 1; size <= REPLAY_PER_OP; size++)
-        for (unsigned parts = replays_next(0, possible); parts;
-             parts = replays_next(parts, possible))
-            if (count_parts(parts) == size && !replays_overlap(parts) &&
-                !has_subset(sets, tried.num_fitting, parts))
-                try_set(&tried, plan, parts);
-    if (tried.num_fitting == 0) {
+    struct trial_sets tried = { .space = space, .evaluator = evaluator, .candidate = plan };
+    int count = 0;
+    tried.memory = evaluate_sets_memory(evaluator, plan);
+    tried.num_all = list_sets(space->model, tried.all);
+    for (int i = 0; i < tried.num_all; i++) {
+        unsigned parts = tried.all[i];
+        if (has_subset(sets, count, parts) ||
+            sets_least_bytes(tried.memory, parts, most_bytes) > most_bytes)
+            continue;
+        bytes[count] = peak_with(&tried, parts);
+        if (bytes[count] <= most_bytes)
+            sets[count++] = parts;
+    }
+    if (count == 0) {
+        find_leanest(&tried);
         sets[0] = tried.leanest;
         bytes[0] = tried.leanest_bytes;
     }
-    return tried.num_fitting;
+    return count;
 }
 
 int parts_sets(const struct space *space, const struct plan *plan, int sets[MOST_SETS])
 {
     struct plan alike = *plan;
-    unsigned possible = plan_possible_replays(space->model);
+    unsigned all[MOST_SETS];
     int count = 0;
     alike.stage_replays = NULL;
     alike.num_stage_replays = 0;
@@ -99,26 +136,23 @@ int parts_sets(const struct space *space, const struct plan *plan, int sets[MOST
         sets[0] = (int)plan_replays(&alike);
         return 1;
     }
-    for (int size = 1; size <= REPLAY_PER_OP; size++)
-        for (unsigned parts = replays_next(0, possible); parts;
-             parts = replays_next(parts, possible)) {
-            struct plan with = parts_plan(&alike, parts);
-            if (count_parts(parts) == size && !replays_overlap(parts) && may_be(space, &with))
-                sets[count++] = (int)parts;
-        }
+    for (int i = 0, num_all = list_sets(space->model, all); i < num_all; i++) {
+        struct plan with = parts_plan(&alike, all[i]);
+        if (may_be(space, &with))
+            sets[count++] = (int)all[i];
+    }
     return count;
 }
 
 double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
                          const struct plan *plan)
 {
+    const struct sets_memory *memory = evaluate_sets_memory(evaluator, plan);
     unsigned possible = plan_possible_replays(space->model);
     double least_bytes = HUGE_VAL;
-    for (unsigned parts = replays_next(0, possible); parts; parts = replays_next(parts, possible)) {
-        struct plan with = parts_plan(plan, parts);
+    for (unsigned parts = replays_next(0, possible); parts; parts = replays_next(parts, possible))
         if (!replays_overlap(parts))
-            least_bytes = fmin(least_bytes, evaluate_first_stage_bytes(evaluator, &with));
-    }
+            least_bytes = fmin(least_bytes, sets_least_bytes(memory, parts, HUGE_VAL));
     return least_bytes;
 }
 

@@ -1016,6 +1016,28 @@ struct pieces pieces_replaying(const struct model *model, const struct pieces *p
     return of;
 }
 
+const struct pieces_sets *pieces_sets_of(const struct model *model,
+                                         const struct pieces_sources *sources, struct arena *arena)
+{
+    unsigned possible = plan_possible_replays(model);
+    struct pieces_sets *sets = ARENA_NEW(arena, struct pieces_sets);
+    for (int piece = 0; piece < NUM_PIECES; piece++) {
+        const struct replay_source *source = &sources->at[piece];
+        if (!sources->is_there[piece])
+            continue;
+        struct set_bytes *of = ARENA_ARRAY(arena, struct set_bytes, possible + 1);
+        sets->of[piece] = of;
+        for (unsigned set = replays_next(0, possible); set; set = replays_next(set, possible)) {
+            double freed_of[NUM_OP_REGIONS];
+            if (replays_overlap(set))
+                continue;
+            of[set].freed = ledger_freed(&source->ledger, set, freed_of);
+            of[set].moment = most_moment_bytes(source, freed_of);
+        }
+    }
+    return sets;
+}
+
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena)
 {

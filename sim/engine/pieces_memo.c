@@ -10,7 +10,7 @@ struct placed_pieces {
     unsigned hash; /* of question and places; most others in the bucket differ in it */
     struct piece_question question;
     struct piece_places places;
-    const struct pieces *pieces;
+    struct wired_pieces *wired;
     struct placed_pieces *older; /* next in the bucket */
 };
 
@@ -20,6 +20,7 @@ struct wired_pieces {
     struct piece_wires wires;
     struct pieces pieces;
     const struct pieces_sources *sources; /* NULL: not needed yet */
+    const struct pieces_sets *sets;       /* NULL: not needed yet */
     struct wired_pieces *older;           /* next in the bucket */
 };
 
@@ -90,6 +91,17 @@ static struct pieces all_built(struct pieces_memo *memo, const struct system *sy
     return pieces_join(system, model, question, costs);
 }
 
+/* Builds the op lists of the blocks once more, for all sets of recomputed modules. */
+static const struct pieces_sources *sources_of(struct pieces_memo *memo, struct wired_pieces *wired,
+                                               const struct system *system,
+                                               const struct model *model)
+{
+    if (!wired->sources)
+        wired->sources =
+            pieces_sources_of(system, model, &wired->question, &wired->wires, &memo->arena);
+    return wired->sources;
+}
+
 /* Pieces of the same question for another set of recomputed modules. NULL: there are none. */
 static struct wired_pieces *sibling_of(struct wired_pieces *first,
                                        const struct piece_question *question,
@@ -106,27 +118,24 @@ static struct wired_pieces *sibling_of(struct wired_pieces *first,
     return NULL;
 }
 
-/* The blocks' op lists are built once more for the first sibling, and serve all later ones. */
 static struct pieces pieces_beside(struct pieces_memo *memo, struct wired_pieces *sibling,
                                    const struct system *system, const struct model *model,
                                    const struct piece_question *question)
 {
-    if (!sibling->sources)
-        sibling->sources =
-            pieces_sources_of(system, model, question, &sibling->wires, &memo->arena);
-    return pieces_replaying(model, &sibling->pieces, sibling->sources, (unsigned)question->replays);
+    return pieces_replaying(model, &sibling->pieces, sources_of(memo, sibling, system, model),
+                            (unsigned)question->replays);
 }
 
 /* The pieces for ranks with these links. They are often known already, as other placements have the
  * same links; otherwise they are computed. */
-static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pieces **bucket,
+static struct wired_pieces *over_wires(struct pieces_memo *memo, struct wired_pieces **bucket,
                                        const struct system *system, const struct model *model,
                                        const struct piece_question *question,
                                        const struct piece_wires *wires)
 {
     for (struct wired_pieces *known = *bucket; known; known = known->older)
         if (is_same(&known->question, question) && piece_wires_are_alike(&known->wires, wires))
-            return &known->pieces;
+            return known;
     struct wired_pieces *sibling = sibling_of(*bucket, question, wires);
     if (!sibling && question->replays == REPLAYS_LEANEST) {
         struct piece_question core = *question;
@@ -142,25 +151,25 @@ static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pi
     found->sources = sibling ? sibling->sources : NULL;
     found->older = *bucket;
     *bucket = found;
-    return &found->pieces;
+    return found;
 }
 
-const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
-                                      const struct model *model, const struct plan *plan,
-                                      const struct generator *generator)
+static struct wired_pieces *find(struct pieces_memo *memo, const struct system *system,
+                                 const struct model *model, const struct plan *plan,
+                                 const struct generator *generator)
 {
     struct piece_question question = piece_question_of(system, plan, generator);
     struct piece_places places = piece_places_of(plan);
     struct placed_pieces *last = memo->last;
     if (last && lies_there(last, &question, &places))
-        return last->pieces;
+        return last->wired;
     unsigned anywhere = hash(0, &question, sizeof question);
     unsigned placed = hash(anywhere, &places, sizeof places);
     struct placed_pieces **here = &memo->placed[bucket_of(placed)];
     for (struct placed_pieces *known = *here; known; known = known->older)
         if (known->hash == placed && lies_there(known, &question, &places)) {
             memo->last = known;
-            return known->pieces;
+            return known->wired;
         }
     struct piece_wires wires = piece_wires_of(system, plan);
     struct placed_pieces *found = ARENA_NEW(&memo->places, struct placed_pieces);
@@ -170,10 +179,27 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
     struct piece_question siblings = question;
     siblings.replays = 0; /* siblings lie in one bucket */
     struct wired_pieces **bucket = &memo->wired[bucket_of(hash(0, &siblings, sizeof siblings))];
-    found->pieces = over_wires(memo, bucket, system, model, &question, &wires);
+    found->wired = over_wires(memo, bucket, system, model, &question, &wires);
     found->older = *here;
     *here = memo->last = found;
-    return found->pieces;
+    return found->wired;
+}
+
+const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
+                                      const struct model *model, const struct plan *plan,
+                                      const struct generator *generator)
+{
+    return &find(memo, system, model, plan, generator)->pieces;
+}
+
+const struct pieces_sets *pieces_memo_sets(struct pieces_memo *memo, const struct system *system,
+                                           const struct model *model, const struct plan *plan,
+                                           const struct generator *generator)
+{
+    struct wired_pieces *wired = find(memo, system, model, plan, generator);
+    if (!wired->sets)
+        wired->sets = pieces_sets_of(model, sources_of(memo, wired, system, model), &memo->arena);
+    return wired->sets;
 }
 
 void pieces_memo_forget_places(struct pieces_memo *memo)

@@ -26,6 +26,10 @@ struct pieces_memo {
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
                                       const struct model *model, const struct plan *plan,
                                       const struct generator *generator);
+/* What every set of recomputed modules frees, for the pieces that pieces_memo_find returns. */
+const struct pieces_sets *pieces_memo_sets(struct pieces_memo *memo, const struct system *system,
+                                           const struct model *model, const struct plan *plan,
+                                           const struct generator *generator);
 /* Must be called when the number of GPUs changes, as the placement then differs. */
 void pieces_memo_forget_places(struct pieces_memo *memo);
 void pieces_memo_release(struct pieces_memo *memo);

@@ -33,6 +33,7 @@ struct evaluator {
     struct boundary *boundaries;
     struct stage_memory *stages;
     const struct pieces **stage_pieces;
+    struct sets_memory sets;
     struct plan folded; /* the folded form of a mirrored plan (sim/plan/fold.h) */
     /* The last timed pipeline. It is kept because plans that differ only in sharding have the same
      * pipeline. */
@@ -91,6 +92,7 @@ void evaluator_free(struct evaluator *e)
     free(e->lag_s);
     free(e->boundaries);
     free(e->stages);
+    free(e->sets.at);
     free(e->stage_pieces);
     free(e);
 }
@@ -113,6 +115,7 @@ static void make_room(struct evaluator *e, int num_chunks)
     e->last_lag_s = arena_grow(e->last_lag_s, n * sizeof *e->last_lag_s);
     e->boundaries = arena_grow(e->boundaries, n * sizeof *e->boundaries);
     e->stages = arena_grow(e->stages, n * sizeof *e->stages);
+    e->sets.at = arena_grow(e->sets.at, n * sizeof *e->sets.at);
     e->stage_pieces = arena_grow(e->stage_pieces, n * sizeof(void *));
     e->last = (struct pipeline){ 0 };
 }
@@ -315,6 +318,17 @@ double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
     struct evaluation w = evaluation_begin(e, plan);
     struct memory_input input = evaluation_memory(&w);
     return plan_peak_bytes(&input);
+}
+
+const struct sets_memory *evaluate_sets_memory(struct evaluator *e, const struct plan *plan)
+{
+    struct plan core = *plan;
+    core.replays = 0;
+    struct evaluation w = evaluation_begin(e, &core);
+    struct memory_input input = evaluation_memory(&w);
+    plan_sets_memory(&input, pieces_memo_sets(&e->pieces, w.system, w.model, w.plan, w.generator),
+                     &e->sets);
+    return &e->sets;
 }
 
 double evaluate_fitting_bytes(struct evaluator *e, struct plan *plan, double most_bytes)

@@ -44,6 +44,10 @@ double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan)
  * 2 until the peak is at most `most_bytes`, or until it falls no further. The step time does not
  * change. */
 double evaluate_fitting_bytes(struct evaluator *evaluator, struct plan *plan, double most_bytes);
+/* Lower bounds of evaluate_peak_bytes for each set of modules that a plan with selective recompute
+ * may repeat (sets_least_bytes). Valid until the next call. */
+const struct sets_memory *evaluate_sets_memory(struct evaluator *evaluator,
+                                               const struct plan *plan);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 /* Seconds of all passes of a step, from the first to the last of any stage. More layers in any
  * chunk never take less, so for a model with one kind of layers this is a lower bound for every

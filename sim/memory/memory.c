@@ -582,17 +582,25 @@ static struct memory_input of_stage(const struct memory_input *in, int stage, st
     return own;
 }
 
+/* The stage's memory with all its activations, before the moment of the peak is found. */
+static struct stage_memory whole_stage(const struct memory_input *in, int stage,
+                                       const struct stage_memory *common)
+{
+    struct stage_memory memory = *common;
+    struct holding held = stage_holding(in->plan, in->model, stage);
+    add_state(&memory, in, &held);
+    add_buckets(&memory, in, stage, &held);
+    add_activations(&memory, in, stage);
+    return memory;
+}
+
 struct stage_memory stage_memory_with(const struct memory_input *of, int stage,
                                       const struct stage_memory *common)
 {
     struct plan plan;
     struct memory_input own = of_stage(of, stage, &plan);
     const struct memory_input *in = &own;
-    struct stage_memory memory = *common;
-    struct holding held = stage_holding(in->plan, in->model, stage);
-    add_state(&memory, in, &held);
-    add_buckets(&memory, in, stage, &held);
-    add_activations(&memory, in, stage);
+    struct stage_memory memory = whole_stage(in, stage, common);
     if (counts_passes(in) && (plan_gathers(in->plan) || plan_reduces(in->plan)))
         memory.buckets_bytes =
             passes_bytes(in, stage, &memory) - fmax(memory.logits_bytes, memory.recompute_bytes);
@@ -728,4 +736,104 @@ double plan_first_stage_bytes(const struct memory_input *in)
         plan.recompute_every = ANY_INTERVAL;
     }
     return stage_memory_with(&input, 0, &common).total_bytes;
+}
+
+/* --- every set of recomputed modules --------------------------------------------------------- */
+
+/* Counts the layers whose activations add_layers adds up. */
+static void count_held_layers(const struct memory_input *in, const struct schedule_shape *shape,
+                              int stage, struct sets_stage *at)
+{
+    struct placement placement = plan_placement(in->plan);
+    struct holding layers = { 0 };
+    int before = -1;
+    for (int round = 0; round < in->plan->vpp; round++) {
+        int chunk = placement_chunk(placement, stage, round);
+        if (!is_alike(in, chunk, before))
+            layers = chunk_holding(in->plan, in->model, chunk);
+        int held = chunk_in_flight(in->generator, shape, stage, round) +
+                   (round == 0 ? chunks_beside(in) : 0);
+        for (int kind = 0; kind < in->pieces->num_kinds; kind++)
+            at->layers[kind] += (double)held * layers.count[kind];
+        before = chunk;
+    }
+    if (has_laters(in, stage))
+        at->laters = (double)in->model->mtp *
+                     chunk_most_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
+}
+
+static struct sets_stage sets_stage_of(const struct memory_input *in, int stage,
+                                       const struct stage_memory *common)
+{
+    struct schedule_shape shape = shape_of(in);
+    struct stage_memory memory = whole_stage(in, stage, common);
+    struct sets_stage at = { .logits_bytes = memory.logits_bytes,
+                             .heads_bytes = has_heads(in, stage) ? heads_kept_bytes(in) : 0,
+                             .has_laters = has_laters(in, stage) };
+    count_held_layers(in, &shape, stage, &at);
+    memory.logits_bytes = memory.recompute_bytes = 0;
+    at.fixed_bytes = held_bytes(&memory) + at.laters * in->pieces->at[PIECE_LATER].replayed_bytes;
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++)
+        at.fixed_bytes += at.layers[kind] * in->pieces->at[kind].replayed_bytes;
+    return at;
+}
+
+/* Whether the peak of a stage is at least the sum that sets_least_bytes computes: activations are
+ * on the GPU, backwards are not split, and gradients exist all the time. */
+static bool sets_have_bounds(const struct memory_input *in)
+{
+    return falls_by_stage(in) && !counts_passes(in) && !plan_lists_parts(in->plan) &&
+           !plan_offloads(in->plan, OFFLOAD_ACTIVATIONS);
+}
+
+void plan_sets_memory(const struct memory_input *in, const struct pieces_sets *sets,
+                      struct sets_memory *out)
+{
+    out->num_stages = 0;
+    if (!sets_have_bounds(in))
+        return;
+    struct stage_memory common = common_memory(in);
+    out->pieces = in->pieces;
+    out->sets = sets;
+    out->factor = 1 + in->system->stack.memory.allocator_slack;
+    out->further_bytes = common.network_bytes + common.context_bytes;
+    out->num_modules = in->model->mtp;
+    for (int stage = 0; stage < in->plan->pp; stage++)
+        if (!stage_repeats(in->plan, in->model, stage))
+            out->at[out->num_stages++] = sets_stage_of(in, stage, &common);
+}
+
+/* The sum of add_layers and add_activations for a set of modules. */
+static double set_stage_bytes(const struct sets_memory *memory, const struct sets_stage *at,
+                              unsigned set, double moment_bytes)
+{
+    const struct pieces *pieces = memory->pieces;
+    double bytes = at->fixed_bytes, gone_bytes = at->heads_bytes, later_bytes = 0;
+    for (int kind = 0; kind < pieces->num_kinds; kind++)
+        bytes -= at->layers[kind] * memory->sets->of[kind][set].freed;
+    if (at->has_laters) {
+        const struct piece_cost *later = &pieces->at[PIECE_LATER];
+        const struct set_bytes *of = &memory->sets->of[PIECE_LATER][set];
+        bytes -= at->laters * of->freed;
+        gone_bytes += memory->num_modules * (later->saved_bytes - of->freed +
+                                             pieces->at[PIECE_LATER_EMBEDDING].saved_bytes);
+        later_bytes = later->input_bytes + of->moment - at->heads_bytes;
+    }
+    double recompute_bytes = fmax(fmax(0, moment_bytes - gone_bytes), later_bytes);
+    return bytes + fmax(at->logits_bytes, recompute_bytes);
+}
+
+double sets_least_bytes(const struct sets_memory *memory, unsigned set, double most_bytes)
+{
+    const double rounding = 1e-9; /* the sums are in another order */
+    double least_bytes = 0, moment_bytes = 0;
+    for (int kind = 0; memory->num_stages > 0 && kind < memory->pieces->num_kinds; kind++)
+        moment_bytes = fmax(moment_bytes, memory->sets->of[kind][set].moment);
+    for (int i = 0; i < memory->num_stages && least_bytes <= most_bytes; i++)
+        least_bytes =
+            fmax(least_bytes,
+                 (set_stage_bytes(memory, &memory->at[i], set, moment_bytes) * memory->factor +
+                  memory->further_bytes) *
+                     (1 - rounding));
+    return least_bytes;
 }

@@ -34,4 +34,32 @@ double plan_least_grouped_bytes(const struct memory_input *input);
  * full:K with every K. */
 double plan_first_stage_bytes(const struct memory_input *input);
 
+/* What a stage holds with selective recompute, apart from what the set of recomputed modules
+ * changes. */
+struct sets_stage {
+    double fixed_bytes; /* state, buffers, and the activations if no set freed any */
+    double logits_bytes;
+    double heads_bytes; /* kept by heads, and gone when the layers run backward */
+    /* numbers of layers by kind, and of modules for later tokens, whose activations are held; each
+     * microbatch in flight counts */
+    double layers[MAX_BLOCK_KINDS], laters;
+    bool has_laters;
+};
+/* Lower bounds of plan_peak_bytes for every set of modules that selective recompute may repeat. The
+ * sets differ only in what they free and in the peak of a layer's backward, so all else is computed
+ * once for all sets. */
+struct sets_memory {
+    const struct pieces *pieces;
+    const struct pieces_sets *sets;
+    double factor, further_bytes; /* peak = held x factor + further_bytes */
+    int num_modules;              /* for later tokens */
+    int num_stages;               /* 0: the bounds are 0 */
+    struct sets_stage *at;        /* has room for pp */
+};
+/* Fills all but `at`. The input's plan recomputes attention's core. */
+void plan_sets_memory(const struct memory_input *input, const struct pieces_sets *sets,
+                      struct sets_memory *out);
+/* The bound for one set; if it is over `most_bytes`, it may be any lower number over that. */
+double sets_least_bytes(const struct sets_memory *memory, unsigned set, double most_bytes);
+
 #endif

@@ -284,6 +284,7 @@ struct floored {
     struct evaluator *evaluator;
     const struct space *space;
     int checked;
+    double tightest; /* smallest relative distance of a set's bound from its peak */
 };
 
 static bool check_sets(void *context, const struct plan *first)
@@ -295,12 +296,22 @@ static bool check_sets(void *context, const struct plan *first)
         return ++of->checked > 0;
     double least_bytes = evaluate_leanest_bytes(of->evaluator, &plan);
     double first_bytes = evaluate_leanest_first_bytes(of->evaluator, &plan);
+    double parts_bytes = parts_least_bytes(of->space, of->evaluator, &plan);
+    const struct sets_memory *sets = evaluate_sets_memory(of->evaluator, &plan);
     for (plan.replays = 1; plan.replays <= possible; plan.replays++) {
         if ((plan.replays & possible) != plan.replays || space_check(of->space, &plan))
             continue;
         double bytes = evaluate_peak_bytes(of->evaluator, &plan);
         ck_assert_double_le(least_bytes, bytes * (1 + 1e-12));
         ck_assert_double_le(first_bytes, bytes * (1 + 1e-12));
+        if (replays_overlap(plan.replays))
+            continue;
+        double bound_bytes = sets_least_bytes(sets, plan.replays, HUGE_VAL);
+        ck_assert_double_le(parts_bytes, bound_bytes);
+        ck_assert_double_le(bound_bytes, bytes);
+        ck_assert_double_le(fmin(bytes, bound_bytes / 2),
+                            sets_least_bytes(sets, plan.replays, bound_bytes / 2));
+        of->tightest = fmin(of->tightest, 1 - bound_bytes / bytes);
     }
     return ++of->checked > 0;
 }
@@ -319,12 +330,13 @@ START_TEST(no_set_of_parts_needs_less_memory_than_their_bounds)
         struct arena arena = { 0 };
         struct err err = { 0 };
         ck_assert_msg(search_prepare(&request, &arena, &prepared, &err), "%s", err.msg);
-        struct floored of = { evaluator_new(&prepared.system, &instance.model), &prepared.space,
-                              0 };
+        struct floored of = { evaluator_new(&prepared.system, &instance.model), &prepared.space, 0,
+                              1 };
         struct visitor visitor = { check_sets, ignore, &of };
         for (size_t i = 0; i < space_num_blocks(&prepared.space); i++)
             space_walk_block(&prepared.space, i, &visitor);
         ck_assert_int_gt(of.checked, 0);
+        ck_assert_double_lt(of.tightest, 1e-8);
         evaluator_free(of.evaluator);
         arena_release(&arena);
         instance_release(&instance);
