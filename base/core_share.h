@@ -28,8 +28,8 @@ struct core_time core_time_of(int thread);
  * occurs on a free core; 0 when unknown. */
 double core_kept_s(const struct core_time *before, const struct core_time *after);
 
-/* Estimates `wall_s` without other programs on the cores: minus the time waiting for a core, but at
- * least the time that the process ran. */
+/* Estimates how long `wall_s` would have been without other programs on the cores: it subtracts the
+ * time spent waiting for a core, but the result is at least the time that the process ran. */
 double core_quiet_s(double wall_s, const struct core_time *before, const struct core_time *after);
 
 /* The fraction of ready time with a core between two readings: 1 without other load, 0.5 when other

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Processes eight bytes at a time: table t has the checksums of one byte followed by t zeros. */
+/* Processes eight bytes at a time: for each value of a byte, table t has the checksum of that byte
+ * followed by t zero bytes. */
 enum { NUM_TABLES = 8 };
 
 static void make_tables(uint32_t tables[NUM_TABLES][256])

@@ -185,7 +185,7 @@ static bool enter_member(struct cursor *cursor, const char **path, int *line)
     return false;
 }
 
-/* The cursor is on '['; moves it to the element of "[2]" at `path`. */
+/* The cursor is on '['; moves it to the element whose index, such as "[2]", is at `path`. */
 static bool enter_element(struct cursor *cursor, const char **path, int *line)
 {
     char *after;

@@ -1,9 +1,9 @@
 /* base/random.h - pseudorandom numbers that are the same on every machine.
  *
- * A stream is a key and a count. Its nth number depends only on these, so the order in which
- * workers draw does not matter. Not suitable for secrets. The generator is splitmix64 (Steele, Lea
- * and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): { .key = state }
- * continues splitmix64 from that state. */
+ * A stream is a key and a count. Its nth number depends only on the key and n, so the order in
+ * which workers draw does not matter. Not suitable for secrets. The generator is splitmix64
+ * (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): { .key =
+ * state } continues splitmix64 from that state. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

@@ -330,11 +330,12 @@ static bool check_run(const struct json_file *run, const struct setup *setup,
     double step_s = json_number_value(json_object_get(predicted, "step_s"));
     plan_write(&setup->plan, &layout);
     if (!ran || strcmp(ran, text_get(&layout)) != 0)
-        err_set(err, ERR_INPUT, "layout", "expected the plan's, \"%.200s\"; found \"%.200s\"",
+        err_set(err, ERR_INPUT, "layout",
+                "expected the layout of the plan file, \"%.200s\"; found \"%.200s\"",
                 text_get(&layout), ran ? ran : "");
     else if (json_is_null(json_object_get(predicted, "step_s")))
         err_set(err, ERR_INPUT, "predicted.step_s",
-                "expected a prediction; found null, as the run on this host named no cluster: "
+                "expected a prediction; found null, because the run was started without --cluster: "
                 "repeat it with --cluster");
     else if (step_s <= 0 || fabs(log(step_s / prediction->step_s)) > 1e-6)
         err_set(err, ERR_INPUT, "predicted.step_s",
@@ -349,7 +350,8 @@ static void show_refinement(const struct json_file *run, const struct refinement
                             const struct prediction *before, const struct prediction *after)
 {
     const json_t *measured = json_object_get(run->root, "measured");
-    printf("MFU measured %.1f %%, predicted before %.1f %%, after %.1f %%\n",
+    printf("MFU measured %.1f %%; predicted %.1f %% with the old profile, %.1f %% with the refined "
+           "one\n",
            100 * json_number_value(json_object_get(measured, "mfu")), 100 * before->mfu,
            100 * after->mfu);
     for (int i = 0; i < NUM_OP_KINDS; i++)

@@ -62,7 +62,8 @@ static bool read_load(const json_t *list, struct arena *arena, struct exchange_l
         if (!read_numbers(json_array_get(list, i), "tensors", arena, &sizes, &num_sizes, err))
             return false;
         if (num_sizes != 3 || !(sizes[0] >= 1 && sizes[1] >= 1 && sizes[2] >= 1))
-            return err_set(err, ERR_INPUT, "tensors", "expected rows, columns and a count of each");
+            return err_set(err, ERR_INPUT, "tensors",
+                           "expected [rows, columns, number of such tensors], each 1 or more");
         tensors[i] = (struct exchange_tensor){ sizes[0], sizes[1], sizes[2] };
     }
     *out = (struct exchange_load){ tensors, (int)count, sizeof(float) };
@@ -246,8 +247,8 @@ static bool check_noise(const struct descent_fit *fit, struct err *err)
 {
     return fit->is_fitted[DESCENT_NOISE] ||
            err_set(err, ERR_INPUT, "noise",
-                   "these losses show no noise, so the constants of transients cannot be fitted; "
-                   "expected longer runs, or a higher --rate");
+                   "these losses show no noise, so the lengths of transients cannot be fitted; use "
+                   "longer runs, or a higher --rate");
 }
 
 static int tell(const struct options *options, const struct loss_runs *runs,

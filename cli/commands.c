@@ -38,7 +38,7 @@ const struct command commands[] = {
       "  simsearch validate\n"
       "  simsearch validate runs.csv --json\n"
       "  simsearch validate runs.csv --source megatron2021 --predictions out.csv --tolerance 0.1\n",
-      "Without a file it scores the shipped rows; with several files, the rows of all together.\n",
+      "Without a file it scores the shipped rows; with several files, all their rows together.\n",
       cmd_validate },
     { "fit", COMMAND_FIT, "find the constants of profiles and stacks from the measured data",
       "  simsearch fit\n"
@@ -54,7 +54,7 @@ const struct command commands[] = {
       "  simsearch calibrate --convergence run2.json run8.json -o text.json\n"
       "  simsearch calibrate --nccl-tests all_reduce.txt --cluster dgx-h100 -o here.json\n"
       "  simsearch calibrate --osu allgather.txt --cluster dgx-h100 --ranks 16 -o here.json\n",
-      "Every core is a rank, and all of them measure at once. The file holds a cluster with its GPU,\nprofile and stack. With --nccl-tests or --osu, the output of these benchmarks\nbecomes part of the profile of --cluster instead.\n",
+      "Each core runs one rank, and all ranks measure at the same time. The file holds a cluster with its GPU,\nprofile and stack. With --nccl-tests or --osu, the output of these benchmarks\nbecomes part of the profile of --cluster instead.\n",
       cmd_calibrate },
     { "run", COMMAND_RUN, "execute a plan, and compare the measurement with the prediction",
       "  simsearch run plan.json\n"
@@ -120,7 +120,7 @@ const struct command commands[] = {
       "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n"
       "  simsearch tune args.txt --gpus 256 --propose -o runs.json\n"
       "  simsearch tune args.txt runs.json --gpus 256 --propose\n",
-      "Shows the rules that the command breaks and the settings that cost time, each with its fix; the\npredicted step, and the logged one if logs are given; and the flags to change, with gain, its\nprobability and the risk of running out of memory. Broken rules do not change the exit code.\n",
+      "Shows the framework's rules that the job breaks and the settings that cost time, each with a fix.\nCompares the predicted step time with the logged one. Lists the best changes of flags, each with its\ngain, the probability of a gain, and the risk of running out of memory. Broken rules do not change\nthe exit code.\n",
       cmd_tune },
     { "mcp", COMMAND_MCP, "serve the commands as tools of an agent, over stdin and stdout",
       "  simsearch mcp\n",

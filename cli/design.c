@@ -150,12 +150,11 @@ static void assume(const struct options *options, struct setup *setup)
                      "tokens (DeepSeek LLM, 2024) that divides over the GPUs",
                      model->batch, model->batch * model->seq);
     if (options->tokens > 0 && options->design.law != LAW_C4)
-        setup_assume(
-            setup,
-            "for every law, repeated tokens count as in the fits on C4 (Muennighoff et al. 2023)");
+        setup_assume(setup,
+                     "every law counts repeated tokens as fitted on C4 (Muennighoff et al. 2023)");
     if (options->design.served_tokens > 0)
-        setup_assume(setup, "serving is assumed to use the GPUs as efficiently as training: a "
-                            "served token takes a third of the time");
+        setup_assume(setup, "serving uses the GPUs as efficiently as training, so that a served "
+                            "token takes a third of a trained token's time");
     setup_note_storage(setup);
 }
 

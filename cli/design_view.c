@@ -51,8 +51,8 @@ static void show_training(const struct design_view *view)
         count_of(best->training.tokens).text, best->loss, interval.low, interval.high,
         terminal_plain(&terminal));
     if (repeats_of(best->training) > 1)
-        printf("  data        %.2f times the %s different tokens, worth %s tokens without "
-               "repeats\n",
+        printf("  data        %.2f passes over the %s different tokens, which lower the loss as "
+               "much as %s tokens without repeats\n",
                repeats_of(best->training), count_of(best->training.unique).text,
                count_of(scaling_effective_tokens(best->training)).text);
 }
@@ -81,7 +81,7 @@ static void show_budget(const struct design_view *view)
 static void show_laws(const struct design_view *view)
 {
     const struct loss_law *law = &loss_laws[view->law];
-    printf("\n  these FLOPs by     params   tokens    loss\n");
+    printf("\n  other size laws    params   tokens    loss   (for the same FLOPs)\n");
     for (int i = 0; i < num_size_laws; i++) {
         struct training training = by_law(view, &size_laws[i]);
         bool trains = training.tokens > 0;
@@ -92,7 +92,7 @@ static void show_laws(const struct design_view *view)
             printf("  %7s  %6s", "-", "-");
         printf("   %s\n", size_laws[i].summary);
     }
-    printf("  losses by the law %s: %s\n", loss_law_names[view->law], law->source);
+    printf("  losses are those of the law %s: %s\n", loss_law_names[view->law], law->source);
 }
 
 void show_design(const struct design_view *view)

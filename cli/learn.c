@@ -195,9 +195,9 @@ static void print_text(const struct learning *l, const char *output)
     for (int i = 0; i < lessons->count; i++)
         print_lesson(&lessons->at[i]);
     printf("unchanged: stacks that no run used, and every other constant\nnot determined by runs: "
-           "how a ratio divides between compute, communication and the host; one factor scales all "
-           "times of a stack\nprior: sources shift by %.1f %%, their rows scatter by %.1f %% "
-           "(standard deviations, %d sources left out in turn)\n",
+           "separate factors for compute, communication and the host; one factor scales all times "
+           "of a stack\nprior: the errors of a source share a shift of %.1f %% and scatter by %.1f "
+           "%% around it (standard deviations over %d sources, each left out of the fit in turn)\n",
            100 * l->prior.shift, 100 * l->prior.scatter, l->prior.sources);
     print_ignored(l);
     if (lessons->count > 0)

@@ -38,7 +38,8 @@ static bool try_all(struct answer *answer, struct err *err)
         return true;
     answer->num_cheapest = partition_cheapest(&answer->problem, MOST_LISTED, answer->cheapest);
     return agrees(answer, answer->cheapest[0].total.cost) ||
-           err_set(err, ERR_SYSTEM, "", "dp found %.9g units and trying all %.9g",
+           err_set(err, ERR_SYSTEM, "",
+                   "dynamic programming found %.9g units, but the best of all partitions has %.9g",
                    answer->best.total.cost, answer->cheapest[0].total.cost);
 }
 
@@ -50,12 +51,13 @@ static bool solve(struct answer *answer, struct arena *arena, struct err *err)
     answer->num_partitions = partition_count(&answer->problem);
     if (!partition_by_dynamic(&answer->problem, &answer->best))
         return err_set(err, ERR_INFEASIBLE, "memory",
-                       "no partition keeps as little as %.4g bytes on a rank",
+                       "every partition keeps more than %.4g bytes on a rank",
                        answer->problem.budget_bytes);
     if (!partition_by_program(&answer->problem, &limits, arena, &answer->by_program, &result, err))
         return false;
     if (!agrees(answer, answer->by_program.total.cost))
-        return err_set(err, ERR_SYSTEM, "", "dp found %.9g units and milp %.9g",
+        return err_set(err, ERR_SYSTEM, "",
+                       "dynamic programming found %.9g units, integer programming %.9g",
                        answer->best.total.cost, answer->by_program.total.cost);
     return try_all(answer, err);
 }

@@ -24,7 +24,7 @@ static void predict_present(struct tuning *t)
     struct plan plan = setup->plan;
     const struct plan_rule *rule = NULL;
     t->rule_id = "gpus";
-    t->sentence = "The degrees multiply to the number of GPUs.";
+    t->sentence = "The product of the degrees is the number of GPUs.";
     bool derived = plan_derive_data(&plan, system->num_gpus, &t->unsound);
     if (derived)
         rule = plan_check(&plan, &setup->model, setup->model.batch, system->num_gpus, &t->unsound);

@@ -43,7 +43,7 @@ SEEN(tp_leaves_node)
     int tp = t->now.plan.tp, node = cluster_node_size(&t->job.setup.system.cluster);
     (void)fix;
     text_add(where, "tp");
-    text_add(found, "is %d, and a node joins %d GPUs", tp, node);
+    text_add(found, "is %d, but a node has only %d GPUs", tp, node);
     return tp > node;
 }
 
@@ -84,7 +84,8 @@ SEEN(state_is_whole)
     const struct plan *plan = &t->now.plan;
     (void)fix;
     text_add(where, "zero");
-    text_add(found, "is 0, and %d replicas each keep the whole optimizer", plan_replicas(plan));
+    text_add(found, "is 0, so each of %d replicas keeps the whole optimizer state",
+             plan_replicas(plan));
     return !plan_cuts(plan, STATE_OPTIMIZER) && plan_replicas(plan) > 1;
 }
 
@@ -147,7 +148,7 @@ SEEN(state_is_offloaded)
 {
     (void)fix;
     text_add(where, "offload");
-    text_add(found, "copies data over the host's bus that fit in the GPU's memory");
+    text_add(found, "copies data to the host that would fit in the GPU's memory");
     return t->now.plan.offloads != 0;
 }
 
@@ -162,7 +163,7 @@ SEEN(pipeline_starves)
     const struct plan *plan = &t->now.plan;
     int microbatches = plan_microbatches(plan, t->now.model.batch);
     text_add(where, "pp");
-    text_add(found, "is %d with %d microbatches a step", plan->pp, microbatches);
+    text_add(found, "is %d, but a step has only %d microbatches", plan->pp, microbatches);
     text_add(
         fix,
         "use fewer pipeline stages or a smaller micro-batch, or raise the global batch to %.0f",
@@ -250,7 +251,7 @@ static const struct advice advice[] = {
 static const struct {
     const char *key, *value, *sentence, *fix;
 } costly[] = {
-    { "--no-gradient-accumulation-fusion", NULL, "The product of a weight gradient also adds it to the sum.", "drop it" },
+    { "--no-gradient-accumulation-fusion", NULL, "The matrix product of a weight gradient also adds it to the accumulated gradient.", "drop it" },
     { "--no-masked-softmax-fusion", NULL, "Mask and softmax are one kernel.", "drop it" },
     { "--no-bias-swiglu-fusion", NULL, "Bias and activation are one kernel.", "drop it" },
     { "--no-bias-gelu-fusion", NULL, "Bias and activation are one kernel.", "drop it" },

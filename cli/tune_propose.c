@@ -206,7 +206,8 @@ static void put_first(struct proposals *of, struct changes *changes)
             of->change[i] = of->change[i] == first ? 0 : of->change[i] + 1;
 }
 
-_Static_assert(2 * (MOST_CHANGES + 1) + MOST_RESULTS <= MOST_BELIEVED, "a belief holds all runs");
+_Static_assert(2 * (MOST_CHANGES + 1) + MOST_RESULTS <= MOST_BELIEVED,
+               "`struct belief` has too few places for these runs");
 
 void tune_propose(struct tuning *t, struct changes *changes, bool is_asked, struct proposals *out)
 {

@@ -177,7 +177,7 @@ static void print_step(const struct tuning *t)
     const struct prediction *p = &t->present.prediction;
     char memory[48], room[48];
     if (t->unsound.code != ERR_NONE) {
-        printf("predicted nothing: %s %s\n", t->unsound.where, t->unsound.msg);
+        printf("predicted nothing, because %s %s\n", t->unsound.where, t->unsound.msg);
         return;
     }
     units_show(p->peak_memory_bytes, QUANTITY_BYTES, memory, sizeof memory);
@@ -186,15 +186,16 @@ static void print_step(const struct tuning *t)
            p->step_s, p->step_low_s, p->step_high_s, memory, room, risk_words(p->p_oom).text,
            p->fits ? "" : "; it does not fit");
     if (t->measured_s > 0)
-        printf("measured  %.3g s, explained %.3g s\n", t->measured_s, p->step_s);
+        printf("measured  %.3g s, of which the prediction explains %.3g s\n", t->measured_s,
+               p->step_s);
     printf("          ");
     for (int i = 0; i < num_time_parts; i++)
         if (time_part_s(&p->time, i) > 0)
             printf("%s %.3g s, ", time_part_table[i].label, time_part_s(&p->time, i));
     if (t->measured_s > 0)
-        printf("not explained %.3g s\n", t->measured_s - p->step_s);
+        printf("unexplained %.3g s\n", t->measured_s - p->step_s);
     else
-        printf("in all %.3g s\n", p->step_s);
+        printf("total %.3g s\n", p->step_s);
 }
 
 static void print_trace(const struct tuning *t)
@@ -287,7 +288,8 @@ void tune_print(struct tune_answer *answer, const struct options *options)
     print_step(t);
     print_trace(t);
     if (t->known.evidence.count > 0)
-        printf("known     %d measured runs of %s on this GPU correct the times of the changes\n",
+        printf("known     %d measured runs of %s on this GPU; they correct the predicted times of "
+               "the changes\n",
                t->known.evidence.count, setup->system.stack.name);
     for (int i = 0; i < answer->changes.count; i++)
         print_change(&answer->changes.at[i], i + 1, &t->arena);
@@ -296,5 +298,5 @@ void tune_print(struct tune_answer *answer, const struct options *options)
         printf("change    none: %s\n",
                t->unsound.code == ERR_NONE && t->present.prediction.fits
                    ? "no plan that the framework can run is predicted to be faster"
-                   : "no plan near this one fits and keeps the rules");
+                   : "no plan that differs in few flags fits and keeps the rules");
 }

@@ -115,8 +115,9 @@ bool megatron_router_is_sound(const struct rule_case *of, struct err *err)
     if (a->router_group_topk > 0 && (a->router_groups < 1 || a->experts % a->router_groups != 0 ||
                                      a->router_group_topk > a->router_groups))
         return BROKEN("--moe-router-num-groups",
-                      "%d groups of %d experts, of which a token uses %d", a->router_groups,
-                      a->experts, a->router_group_topk);
+                      "is %d, with %d experts and %d groups per token; the groups must divide the "
+                      "experts and be at least the groups per token",
+                      a->router_groups, a->experts, a->router_group_topk);
     return !a->grouped_gemm || a->bf16 || BROKEN("--moe-grouped-gemm", "needs --bf16");
 }
 

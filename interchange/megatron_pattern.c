@@ -149,8 +149,8 @@ bool megatron_frequency_read(const char *text, struct model *model, struct err *
         err_set(err, ERR_INPUT, frequency_flag,
                 "expected a number, or a list like \"([0]*3+[1]*58)\", found \"%.80s\"", text);
     else if (letters.length != (size_t)model->layers)
-        ok = err_set(err, ERR_INPUT, frequency_flag, "lists %zu layers of %d", letters.length,
-                     model->layers);
+        ok = err_set(err, ERR_INPUT, frequency_flag, "lists %zu layers, but the model has %d",
+                     letters.length, model->layers);
     ok = ok && set_pattern(text_get(&letters), model, err);
     text_release(&letters);
     text_release(&packed);

@@ -127,9 +127,10 @@ bool megatron_ends_have_layers(const struct rule_case *of, struct err *err)
         return BROKEN(where, "%d and %d layers do not divide over %d virtual stages",
                       a->first_layers, a->last_layers, vpp);
     if ((middle > 0) != (stages > 0) || middle < 0 || stages < 0)
-        return BROKEN(where, "leaves %d layers for %d stages", middle, stages);
+        return BROKEN(where, "leaves %d layers for the %d other stages", middle, stages);
     return stages == 0 || (middle % stages == 0 && middle / stages % vpp == 0) ||
-           BROKEN(where, "%d layers do not divide over %d stages of %d", middle, stages, vpp);
+           BROKEN(where, "%d layers do not divide over %d stages of %d virtual stages each", middle,
+                  stages, vpp);
 }
 
 bool megatron_layout_holds_layers(const struct rule_case *of, struct err *err)
@@ -185,7 +186,7 @@ bool megatron_microbatches_fill_groups(const struct rule_case *of, struct err *e
     int rest = microbatches % group;
     return rest == 0 || rest >= a->pp ||
            BROKEN(where,
-                  "%d microbatches leave %d after whole groups of %d, fewer than the %d stages",
+                  "of %d microbatches %d remain after whole groups of %d: fewer than the %d stages",
                   microbatches, rest, group, a->pp);
 }
 

@@ -355,8 +355,8 @@ static bool state_is_sharded(const struct rule_case *of, struct err *err)
     if (plan->reshard == RESHARD_EACH_GRADIENT)
         return BROKEN("reshard", "PyTorch's pipelines reduce gradients once a step");
     if (plan_cuts(plan, STATE_PARAMETERS) && !plan_reshards_passes(plan))
-        return BROKEN("reshard", "torchtitan has parameters that stay gathered for a whole step "
-                                 "only as zero2");
+        return BROKEN("reshard",
+                      "torchtitan keeps parameters gathered for a whole step only with zero2");
     if (!plan_cuts(plan, STATE_OPTIMIZER) && plan->cp > 1)
         return BROKEN(
             "zero", "zero0 is not possible with cp %d, because state is sharded over context ranks",
@@ -435,13 +435,11 @@ static bool stages_fit(const struct rule_case *of, struct err *err)
     if (stages % a->pp != 0)
         return BROKEN(where, "%d stages do not divide over pp %d", stages, a->pp);
     if (looped != (stages / a->pp > 1))
-        return BROKEN("parallelism.pipeline_parallel_schedule", "%s has %d stages on each rank",
-                      a->schedule, stages / a->pp);
+        return BROKEN("parallelism.pipeline_parallel_schedule",
+                      "%s cannot have %d stages on each rank", a->schedule, stages / a->pp);
     return a->layers_per_stage == 0 ||
            (a->first_less <= a->layers_per_stage && a->last_less <= a->layers_per_stage) ||
-           BROKEN(where,
-                  "%d is fewer layers per stage than the first or last stage counts for "
-                  "embedding or head",
+           BROKEN(where, "%d layers per stage are fewer than the embedding or the head counts as",
                   a->layers_per_stage);
 }
 

@@ -282,7 +282,8 @@ struct given_run {
              .fallback = "0"
 #define N(member) #member, .kind = FIELD_NAME, .offset = offsetof(struct given_run, widths.member)
 const struct field block_fields[] = {
-    { F(layers), .min = 1, .max = 100000, .doc = "Blocks of the run." },
+    { F(layers), .min = 1, .max = 100000,
+      .doc = "Number of equal, consecutive blocks in the run." },
     { W(heads), .max = 1e6, .doc = "Query heads; 0 or absent: the model's." },
     { W(kv_heads), .max = 1e6,
       .doc =
@@ -409,8 +410,7 @@ bool blocks_check(const struct model *model, struct err *err)
     int in_round = round_layers(&model->blocks);
     if (in_round > 0 && model->layers % in_round != 0 && !blocks_follow_experts(model))
         return err_set(err, ERR_INPUT, "blocks",
-                       "expected runs whose layers add up to %d, or to a part that divides it; "
-                       "found %d",
+                       "expected runs whose layers add up to %d, or to a divisor of it; found %d",
                        model->layers, in_round);
     return share_angles(model, err);
 }

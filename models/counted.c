@@ -28,8 +28,8 @@ bool model_has_costs(const struct model *model, struct err *err)
     for (int i = 0; i < LENGTH(features); i++)
         if (features[i].has(model))
             return err_set(err, ERR_UNAVAILABLE, model->name,
-                           "has %s parameters, %s active; its %s can be counted, but not yet "
-                           "predicted, searched or run",
+                           "has %s parameters, %s active; models with %s cannot yet be predicted, "
+                           "searched or run",
                            parameters, active, features[i].what);
     return true;
 }

@@ -99,8 +99,9 @@ static void meet_plan(struct proof *proof, const struct plan *member)
     if (step_s < proof->answer_s * (1 - rounding)) {
         struct text layout = { 0 };
         plan_write(&plan, &layout);
-        err_set(proof->err, ERR_SYSTEM, "--certificate", "%s takes %.9g s, the answer %.9g s",
-                text_get(&layout), step_s, proof->answer_s);
+        err_set(proof->err, ERR_SYSTEM, "--certificate",
+                "%s takes %.9g s, less than the best plan, %.9g s", text_get(&layout), step_s,
+                proof->answer_s);
         text_release(&layout);
     }
 }

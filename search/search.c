@@ -124,7 +124,7 @@ const char *search_leaves_out(const struct search_request *request, struct arena
         { request->chunks == CHUNKS_EVEN, "splits that are not even (--space megatron)" },
         { !request->uneven, "uneven layers per stage (--uneven)" },
         { !request->recompute_mixes, "recompute per stage (--recompute-mixes)" },
-        { !request->recompute_modules, "other parts to recompute (--recompute-modules all)" },
+        { !request->recompute_modules, "other modules to recompute (--recompute-modules all)" },
         { !request->placement, "other rank orders (--placement)" },
     };
     struct text out = { 0 };
@@ -192,9 +192,9 @@ static bool can_pick(const struct search_request *request, struct err *err)
 {
     if (!request->recompute_modules || request->objective != OBJECTIVE_MEMORY)
         return true;
-    return err_set(
-        err, ERR_USAGE, "--recompute-modules",
-        "expected another objective than memory; parts are chosen for the shortest step");
+    return err_set(err, ERR_USAGE, "--recompute-modules",
+                   "expected another objective than memory; modules to recompute are chosen for "
+                   "the shortest step");
 }
 
 static int within(int value, int least, int most)

@@ -14,11 +14,11 @@
 
 static const double stretch =
     0.1; /* length of an interval of steps, relative to the number of steps before it */
-static const double surest =
-    0.75; /* largest standard error of a logarithm: a factor of 3.4 at 90 % */
-/* share of a loss above which the term of a constant counts as visible */
+static const double surest = 0.75; /* largest accepted standard error of a constant's logarithm; the
+                                    * 90 % interval then spans a factor of 3.4 to each side */
+/* a term that is a smaller share of every fitted loss is not fitted */
 static const double seen = 5e-3;
-/* weight of a prior that keeps the error of undetermined constants finite */
+/* weight of a weak prior, without which undetermined constants would have infinite errors */
 static const double prior_weight = 1e-4;
 static const double normal_90 = 1.645;
 
@@ -270,8 +270,8 @@ static bool keep_constants(const struct fitting *f, const double *covariance,
         out->intervals[j] = around(value, out->is_fitted[j] ? log_deviation : 0);
         if (out->is_fitted[j] && j != DESCENT_POWER && log_deviation > surest)
             return err_set(err, ERR_INPUT, descent_constant_names[j],
-                           "is not determined by these runs: its 90 %% interval goes from %.2g to "
-                           "%.2g; expected longer runs, or more of them",
+                           "is not determined by these runs: its 90 %% interval is %.2g to %.2g; "
+                           "give more runs, or longer ones",
                            out->intervals[j].low, out->intervals[j].high);
     }
     return true;

@@ -2,8 +2,8 @@
  * (sim/campaign/convergence.h) to losses of short runs.
  *
  * The fit is least squares over the losses of one or a few runs, averaged over intervals of steps
- * that grow geometrically, so that early and late parts have the same weight. Constants that the
- * runs do not determine separately are refused by name. Every function is pure. */
+ * that grow geometrically, so that early and late parts have the same weight. If the runs do not
+ * determine a constant separately, the fit fails and the error names it. Every function is pure. */
 #ifndef CALIBRATION_FIT_DESCENT_FIT_H
 #define CALIBRATION_FIT_DESCENT_FIT_H
 
@@ -62,7 +62,7 @@ struct descent_request {
  * enough to determine each constant. ERR_INPUT with the name of the run or constant in `where`. */
 bool descent_request_check(const struct descent_request *request, struct err *err);
 
-/* Checks the request first, with the same errors. It also refuses constants that remain too
+/* Checks the request first, with the same errors. It also fails if a constant remains too
  * uncertain. */
 bool descent_fit(const struct descent_request *request, struct descent_fit *out, struct err *err);
 

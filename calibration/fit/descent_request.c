@@ -13,16 +13,17 @@ enum { LEAST_STEPS = 30, RATES = 3 };
 static bool check_run(const struct loss_run *run, struct err *err)
 {
     if (run->num_steps < LEAST_STEPS)
-        return err_set(err, ERR_INPUT, run->name,
-                       "expected %d steps or more, found %d: too few to determine gap and reach",
-                       LEAST_STEPS, run->num_steps);
+        return err_set(
+            err, ERR_INPUT, run->name,
+            "expected the losses of %d steps or more; found %d, too few to fit the loss curve",
+            LEAST_STEPS, run->num_steps);
     for (int i = 0; i < run->num_steps; i++)
         if (!isfinite(run->losses[i]))
             return err_set(err, ERR_INPUT, run->name, "the loss of step %d is not a number", i + 1);
     if (!isfinite(run->run.noise_factor))
         return err_set(err, ERR_INPUT, run->name,
-                       "expected an exchange that reaches the optimum, found one that discards "
-                       "parts of the gradients");
+                       "expected an exchange that reaches the optimum; found one that discards "
+                       "parts of the gradients for good");
     double first = loss_run_mean(run, 0, LEAST_STEPS / 10);
     double last = loss_run_mean(run, run->num_steps * 3 / 4, run->num_steps);
     if (last >= first)
@@ -107,11 +108,12 @@ static int find_dependent(const struct descent_request *request)
 static bool check_floors(const struct descent_request *request, struct err *err)
 {
     int floor = find_dependent(request);
-    return floor < 0 || err_set(err, ERR_INPUT, descent_constant_names[floor_constants[floor]],
-                                "cannot be separated from the constants before it at this rate and "
-                                "number of ranks; expected a further run with another rate or "
-                                "another number of ranks (with as many samples per rank)%s",
-                                request->least < 0 ? ", or --least" : ", or of all-reduce");
+    return floor < 0 ||
+           err_set(err, ERR_INPUT, descent_constant_names[floor_constants[floor]],
+                   "cannot be separated from the other constants of the final loss with these "
+                   "learning rates and numbers of ranks; add a run with another learning rate or "
+                   "number of ranks (and equal samples per rank)%s",
+                   request->least < 0 ? ", or --least" : ", or of all-reduce");
 }
 
 bool descent_request_check(const struct descent_request *request, struct err *err)

@@ -227,8 +227,9 @@ static void memory_samples(const struct shipped_runs *runs, struct arena *arena,
     }
 }
 
-/* Applies the bounds of a stack without measured peaks. The pooled variances are scaled such that
- * their sum is that of the stack's interval. */
+/* Narrows and shifts the memory interval of a stack without measured peaks by its runs' upper
+ * bounds. The variances pooled over all stacks are scaled first, so that their sum fits the stack's
+ * interval. */
 static void apply_bounds(struct peak_variances pooled, const struct held_peak *bounds, int count,
                          struct family_widths *family)
 {

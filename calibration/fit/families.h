@@ -16,8 +16,9 @@ struct families {
      * the widths of its profile. */
     struct family_widths *at;
     int count;
-    double shift[NUM_TIERS]; /* half width of each tier's shift, from left_out.json; 0: TIER_SEEN */
-    int rows;                /* number of rows of all stacks */
+    double
+        shift[NUM_TIERS]; /* half width of each tier's shift, from left_out.json; 0 for TIER_SEEN */
+    int rows;             /* number of rows of all stacks */
     double covered, left_out; /* the two counts of coverage, over all stacks */
 };
 

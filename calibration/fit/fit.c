@@ -76,7 +76,7 @@ static double weight_of(const struct fitting *w, const struct observation *of)
     return w->left_out && strcmp(of->source, w->left_out) == 0 ? 0 : of->weight;
 }
 
-/* Frees all constants and gives all rows their weights. */
+/* Lets the fit vary all constants, and gives all rows their weights. */
 static void open_problem(struct fitting *w)
 {
     for (int j = 0; j < w->job->num_constants; j++) {
@@ -225,8 +225,7 @@ static bool is_own_constant(const struct fitting *w, int constant, const char *s
     return false;
 }
 
-/* Frees only the constants of the source's own stack and holds the others; false if there are
- * none. */
+/* Lets the fit vary only the constants of the source's own stack; false if there are none. */
 static bool hold_others(struct fitting *w, const double *x, const char *source)
 {
     bool any = false;
@@ -316,7 +315,7 @@ static bool find_before(const struct fit_table *table, struct fit_result *out, s
             snprintf(where, sizeof where, "jobs[%d].constants.%s.%s", (int)(out->job - table->jobs),
                      constant->file, constant->key);
             err_set(err, ERR_INPUT, where,
-                    "the file of this constant affects none of the job's rows");
+                    "none of the job's rows is predicted with this constant's file");
             return json_file_blame(&table->file, err);
         }
         out->values[j].before = constant_get(constant, out->rows.at[i].system);

@@ -28,8 +28,7 @@ const struct field fit_table_fields[] = {
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
       .doc = "How the 90 % intervals of stacks are fitted; this runs after all jobs." },
     { .name = "ran", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Layouts that ran without running out of memory. They limit how far the predicted "
-             "peaks of a stack without measured peaks can be too low." },
+      .doc = "Layouts that did not run out of memory, so that their real peaks are known to fit. Used to correct the predicted peaks of stacks without measured peaks." },
 };
 const struct field fit_ran_fields[] = {
     { .name = "stack", TEXT(fit_ran, stack), .doc = "Stack that ran the layout." },
@@ -72,10 +71,9 @@ const struct field width_rules_fields[] = {
 };
 const struct field fit_job_fields[] = {
     { .name = "name", TEXT(fit_job, name), .doc = "Name of the job." },
-    { .name = "summary", TEXT(fit_job, summary), .fallback = "", .doc = "One line for lists." },
+    { .name = "summary", TEXT(fit_job, summary), .fallback = "", .doc = "Description in one line, which `list` shows." },
     { .name = "prior_weight", .kind = FIELD_NUMBER, AT(fit_job, prior_weight), .min = 0, .max = 1e6,
-      .fallback = "0.6", .doc = "Weight of one unit of log(constant / prior) relative to errors of "
-                                "rows." },
+      .fallback = "0.6", .doc = "Weight of a constant's deviation, log(constant / prior), relative to the errors of rows." },
     { .name = "loss_scale", .kind = FIELD_NUMBER, AT(fit_job, loss_scale), .min = 1e-4, .max = 1e6,
       .fallback = "0.1", .doc = "Errors (in log time) above this scale count linearly instead of "
                                 "by their square." },
@@ -112,14 +110,14 @@ const struct field fit_rows_fields[] = {
       .doc = "Stack whose attention kernel a micro-benchmark measured." },
     { .name = "ids", .kind = FIELD_OTHER, .fallback = "", .doc = "For runs: ids of the rows." },
     { .name = "where", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Only rows with these texts, or with numbers from [least, most], in these columns." },
+      .doc = "Conditions by column: a text, or [min, max] for a column of numbers. Only rows that meet all of them are used." },
     { .name = "sample", .kind = FIELD_INT, AT(fit_rows, sample), .min = 0, .max = 1000000,
       .fallback = "0", .doc = "Number of rows that are drawn at random; of these, rows that cannot "
                               "be predicted are left out. 0: all rows." },
     { .name = "seed", .kind = FIELD_INT, AT(fit_rows, seed), .min = 0, .max = INT_MAX,
       .fallback = "0", .doc = "Seed of the sample (a partial Fisher-Yates shuffle with SplitMix64)." },
     { .name = "weight", .kind = FIELD_NUMBER, AT(fit_rows, weight), .min = 1e-6, .max = 1e9,
-      .fallback = "100", .doc = "Weight of the squared errors, shared equally by the rows." },
+      .fallback = "100", .doc = "Total weight of these rows' squared errors; all rows have the same weight." },
 };
 // clang-format on
 const size_t num_fit_ran_fields = LENGTH(fit_ran_fields);
@@ -177,7 +175,7 @@ static bool read_file_constants(struct fit_table *table, const char *file, json_
     const char *key;
     json_t *value;
     if (!json_is_object(object))
-        return err_set(err, ERR_INPUT, "", "expected an object of constants by key");
+        return err_set(err, ERR_INPUT, "", "expected an object whose keys are constants");
     json_object_foreach (object, key, value)
         if (!read_constant(table, file, key, value, &out->constants[out->num_constants++], err))
             return err_within(err, key);
@@ -191,7 +189,8 @@ static bool read_constants(struct fit_table *table, json_t *files, struct fit_jo
     json_t *object;
     size_t count = 0;
     if (!json_is_object(files))
-        return err_set(err, ERR_INPUT, "constants", "expected an object of files");
+        return err_set(err, ERR_INPUT, "constants",
+                       "expected an object whose keys are files: profiles/NAME or stacks/NAME");
     json_object_foreach (files, file, object)
         count += json_object_size(object);
     out->constants = ARENA_ARRAY(&table->arena, struct fit_constant, count);
@@ -232,7 +231,7 @@ static bool read_filter(struct fit_table *table, const char *column, const json_
     bool is_range = json_array_size(value) == 2 && json_is_number(min) && json_is_number(max);
     if (!json_is_string(value) && !is_range)
         return err_set(err, ERR_INPUT, column,
-                       "expected a text, or [least, most] for a column of numbers");
+                       "expected a text, or [min, max] for a column of numbers");
     out->column = arena_text(&table->arena, column);
     if (is_range) {
         out->min = json_number_value(min);
@@ -251,7 +250,7 @@ static bool read_where(struct fit_table *table, json_t *where, struct fit_rows *
     if (!where)
         return true;
     if (!json_is_object(where))
-        return err_set(err, ERR_INPUT, "where", "expected an object of texts by column");
+        return err_set(err, ERR_INPUT, "where", "expected an object whose keys are columns");
     out->filters = ARENA_ARRAY(&table->arena, struct fit_filter, json_object_size(where));
     json_object_foreach (where, column, value)
         if (!read_filter(table, column, value, &out->filters[out->num_filters++], err))
@@ -312,7 +311,7 @@ static bool read_knots(const json_t *knots, struct curve *out, struct err *err)
                        : err_set(err, ERR_INPUT, "", "expected a size, like \"1 MiB\"");
         if (ok && (*bytes <= 0 || (i > 0 && *bytes <= out->points[i - 1].bytes)))
             ok = err_set(err, ERR_INPUT, "",
-                         "expected a larger size than that of the previous knot");
+                         "expected a larger size than that of the previous point");
         if (!ok)
             return err_within_item(err, "knots", i);
     }

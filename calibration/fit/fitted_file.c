@@ -306,8 +306,9 @@ static void store_curves(const char *file, const struct curve_results *curves, j
     json_decref(said);
 }
 
-/* Whether the rates of products come from another GPU or a datasheet, although runs determined
- * another constant of the profile together with those of other GPUs. */
+/* Whether the profile's rates of matrix products come from another GPU or a datasheet. Such a
+ * profile can still have fitted rows, if another of its constants was fitted jointly with other
+ * GPUs. */
 static bool is_from_elsewhere(const json_t *root)
 {
     const char *products =

@@ -1,4 +1,4 @@
-/* What runs whose memory was not measured tell about the error of predicted memory peaks: they did
+/* Bounds the error of predicted memory peaks by runs whose memory was not measured: these runs did
  * not run out of memory. The log of a real peak over the predicted one is S + e; S, with variance
  * `between`, is the same for all runs of a stack, and e, with variance `within`, differs between
  * plans. */
@@ -103,8 +103,8 @@ struct peak_shift peak_shift_find(struct peak_variances variances, const struct 
 /* --- bounds ------------------------------------------------------------------------------------
  */
 
-/* Whether the run bounds its memory peak by its GPUs' memory: the row states the layout that ran
- * and does not state the memory that it took. Rows whose layers were traced one by one do not
+/* Whether the GPU's memory is an upper bound of the run's peak and adds information: the row states
+ * the layout that ran, but no measured memory. Rows whose layers were traced one by one do not
  * count, as no GPU held the whole model. */
 static bool is_bound(const struct run_case *of, const struct run_prediction *predicted)
 {

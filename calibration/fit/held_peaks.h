@@ -1,5 +1,5 @@
-/* calibration/fit/held_peaks.h - what runs whose memory was not measured tell about the error of
- * predicted peaks: none of them ran out of memory.
+/* calibration/fit/held_peaks.h - bounds the error of predicted memory peaks by runs whose memory
+ * was not measured: none of them ran out of memory.
  *
  * The log of a real peak over the predicted one is S + e. S, with variance `between`, is the same
  * for all runs of a stack; e, with variance `within`, differs between plans. A run whose predicted
@@ -38,9 +38,9 @@ struct peak_shift {
 struct peak_shift peak_shift_find(struct peak_variances variances, const struct held_peak *bounds,
                                   int count);
 
-/* The bounds of all shipped runs that state what they recompute, have a measured time but no
- * measured memory, and of the runs that the table lists because they did not run out of memory;
- * sorted by stack. Texts are in the arena. Returns the number. */
+/* Loads bounds from two kinds of runs: shipped runs that state what they recompute and have a
+ * measured time but no measured memory; and the runs listed in the table under "ran". The bounds
+ * are sorted by stack, with texts in the arena. Returns their number. */
 bool held_peaks_load(const struct shipped_runs *runs, const struct fit_table *table,
                      struct arena *arena, struct held_peak **out, int *count, struct err *err);
 

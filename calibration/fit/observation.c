@@ -127,7 +127,8 @@ static bool is_measured_again(const struct run_rows *all, int row)
     return false;
 }
 
-/* Chooses the rows that are scored: those with core = 1, of each configuration only the last. */
+/* Chooses the rows that are scored: rows that runs.csv marks with core = 1, and of each
+ * configuration only the last such row. */
 static int choose_runs(const struct run_rows *all, const struct fit_rows *rows,
                        const size_t *offsets, int *chosen)
 {
@@ -181,7 +182,7 @@ static bool add_runs(struct observations *to, const struct run_rows *all, const 
                      const struct fit_rows *rows, struct err *err)
 {
     int before = to->num_cases;
-    const char *lack = "there is no core row with this id";
+    const char *lack = "no row of the measured runs has this id";
     struct run_case *cases = ARENA_ARRAY(&to->arena, struct run_case, (size_t)(before + n));
     if (before > 0)
         memcpy(cases, to->cases, (size_t)before * sizeof *cases);

@@ -17,8 +17,8 @@
 
 enum { MOST_SOURCES = 10000 };
 
-/* The belief about a tier's shift before any source: a half width of 0.2, as profiles and stacks
- * from publications state it (error_log: 0.1 to 0.3), which counts as two sources. */
+/* The prior of a tier's shift: a half width of 0.2, with the weight of two sources. Profiles and
+ * stacks that were taken from publications state half widths (error_log) of 0.1 to 0.3. */
 static const double prior_width = 0.2, prior_sources = 2;
 
 static const char *const tiers_with_end[] = { "seen", "new_stack", "new_gpu", NULL };
@@ -30,7 +30,7 @@ static const struct field shift_fields[] = {
     { .name = "source", .kind = FIELD_TEXT, .offset = offsetof(struct source_shift, source),
       .size = sizeof((struct source_shift *)0)->source, .doc = "Key of the source that is left out of the fit." },
     { .name = "tier", .kind = FIELD_NAME, .offset = offsetof(struct source_shift, tier),
-      .names = tiers_with_end, .doc = "The source's tier when its own rows are left out." },
+      .names = tiers_with_end, .doc = "Whether other sources ran on its stack and GPU (seen), not on its stack (new_stack), or not on its GPU (new_gpu)." },
     { .name = "groups", .kind = FIELD_INT, .offset = offsetof(struct source_shift, groups), .min = 1,
       .max = 1e6, .doc = "Number of its dense configurations." },
     { .name = "median", NUMBER(median), .doc = "Median of the absolute errors of its rows." },
@@ -39,9 +39,9 @@ static const struct field shift_fields[] = {
     { .name = "worst", NUMBER(worst), .doc = "Largest of these absolute errors." },
     { .name = "bias", NUMBER(bias), .doc = "Median of the signed errors." },
     { .name = "scatter", NUMBER(scatter),
-      .doc = "Standard deviation of errors about the bias: their 90th percentile / 1.645." },
+      .doc = "Standard deviation of the errors around their bias: the 90th percentile of their distances from it, divided by 1.645." },
     { .name = "needs", .kind = FIELD_OTHER,
-      .doc = "Quantiles over its rows of the half width of the shift that would cover the row." },
+      .doc = "For each row, the half width that the interval of the source's shift needs to cover the row; these are quantiles over the rows." },
 };
 static const struct field file_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
@@ -223,9 +223,9 @@ static double student_90(double n)
            z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / (384 * n * n * n);
 }
 
-/* The standard deviation that a source suggests for the shift: its mean error or, if larger, the
- * standard deviation with whose 90 % interval nine tenths of its rows lie within their intervals.
- * The second is larger if the rows scatter more than those of other sources. */
+/* A source's estimate of the shift's standard deviation: its bias or, if that is larger, the shift
+ * that covers nine tenths of its rows, divided by 1.645. The second is larger if the rows scatter
+ * more than those of other sources. */
 static double deviation_of(const struct source_shift *of)
 {
     int ninth_tenth = 9 * (NUM_NEEDS - 1) / 10;

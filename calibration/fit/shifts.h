@@ -5,13 +5,13 @@
  * (calibration/fit/leave_out.h), and quantiles over its rows of the shift that a row's error needs
  * in addition to the row's own scatter.
  *
- * The shifts of a tier are assumed normal around 0 with an unknown variance, whose prior is that of
- * two sources with a half width of 0.2. With the deviations b of n sources the shift of a further
- * one has a t distribution with n + 2 degrees of freedom and the scale sqrt((2 (0.2 / 1.645)^2 +
- * sum b^2) / (n + 2)) (Gelman et al. 2013, Bayesian Data Analysis, section 2.6). A quantile over
- * sources would need nine of them. A source's b is its bias, or the 90th percentile of its rows'
- * needs divided by 1.645 if that is larger: its rows then scatter more than those of other sources,
- * and a further source may do so too. */
+ * The shifts of a tier are assumed normal around 0 with an unknown variance, whose prior is a half
+ * width of 0.2 with the weight of two sources. With the deviations b of n sources the shift of a
+ * further one has a t distribution with n + 2 degrees of freedom and the scale sqrt((2 (0.2 /
+ * 1.645)^2 + sum b^2) / (n + 2)) (Gelman et al. 2013, Bayesian Data Analysis, section 2.6). A 90 %
+ * quantile over sources is not used, as it would need at least nine sources. A source's b is its
+ * bias, or the 90th percentile of its rows' needs divided by 1.645 if that is larger: its rows then
+ * scatter more than those of other sources, and a further source may do so too. */
 #ifndef CALIBRATION_FIT_SHIFTS_H
 #define CALIBRATION_FIT_SHIFTS_H
 

@@ -10,8 +10,8 @@
 
 enum { DIGITS = 3, MOST_STACKS = 64 };
 
-/* Standard error of the logarithm up to which rows have determined a constant. With a larger one
- * the fit has hardly moved the constant from its prior. */
+/* Rows are said to determine a constant if the standard error of its logarithm is at most this.
+ * With a larger error the fit has hardly moved the constant from its prior. */
 static const double determined = 1.0 / 3;
 
 static bool tells(const struct fit_value *value, const struct constant *of)

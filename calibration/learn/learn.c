@@ -143,14 +143,15 @@ static void copy_earlier(const struct learned *earlier, struct learned *to)
     }
 }
 
-/* The standard deviation of the shift before any run of the user's is known. */
+/* The standard deviation of the shift before the user's runs are taken into account. */
 static double shift_before(const struct learn_prior *prior, const struct run_case *of)
 {
     double width = interval_source_error(of->system, &of->model);
     return width > 0 ? width / normal_90 : prior->shift;
 }
 
-/* The lesson to which a case belongs. If its GPUs differ, its prior is the widest of theirs. */
+/* The lesson (what is learned about one stack and kind of model) to which a case belongs. If its
+ * cases ran on several GPUs, it gets the widest of their priors. */
 static struct lesson *lesson_of(struct lessons *out, const struct learn_prior *prior,
                                 const struct run_case *of)
 {

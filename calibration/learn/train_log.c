@@ -17,8 +17,8 @@
 /* A step longer than the median by more than this factor is left out: it was delayed by a
  * checkpoint or a slow rank. */
 static const double straggling = 1.5;
-/* A throughput that is printed per interval of steps may still include compilation in the first
- * steps. */
+/* RANK_WINDOW: the line of another rank is matched with this many latest steps, as ranks may print
+ * late. Steps beyond MOST_LOG_STEPS are ignored. */
 enum { RANK_WINDOW = 2, MOST_LOG_STEPS = 1 << 20 };
 static const double mib = 1024.0 * 1024.0;
 

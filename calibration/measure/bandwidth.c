@@ -31,7 +31,8 @@ struct traffic {
 struct traffic_op {
     const char *name;
     int num_kernels;
-    /* Traffic per value: stored elements, other bytes, and copies that fp32 does not need. */
+    /* Traffic per value: the number of elements in the storage type, further bytes, and the number
+     * of elements in copies that are made only if the storage type is not fp32. */
     double elements, bytes, copies;
     void (*issue)(const struct traffic *t, long rows, long width);
 };

@@ -19,7 +19,7 @@ void budget_expect(struct budget *budget, double seconds);
  * fit; 0 when no time is left. */
 double budget_take(struct budget *budget, double now_s, double expected_s);
 
-/* Skips a part, so that its expected time is not used. */
+/* Call it for a part that is skipped: its expected time becomes available to later parts. */
 void budget_leave_out(struct budget *budget, double expected_s);
 
 /* Time taken by the parts so far relative to the expected time, at least 1. Call it between

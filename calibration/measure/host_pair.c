@@ -12,8 +12,8 @@ static long area_of(const struct host_pair *p)
     return p->host->load->side * p->host->load->side;
 }
 
-/* The sizes of attention over one sequence, whose queries, keys and values fill a part of the
- * matrix. */
+/* The sizes of attention over one sequence. Its queries, keys and values lie in the array of the
+ * products' first matrix and do not fill it. */
 static struct attention attention_of(const struct host_pair *p)
 {
     enum { HEAD_DIM = 64 };

@@ -59,8 +59,8 @@ struct kernel *host_kernels(const struct host_ops *ops, int *count)
     return kernels;
 }
 
-/* The leave-one-out error of a table's point: the error of its prediction from the other points,
- * without those of its shape. */
+/* The leave-one-out error of a table's point: the error of its prediction from all points with
+ * another shape. */
 static double left_out(const struct kernel *kernel, const struct kernel_point *point)
 {
     struct kernel rest = *kernel;

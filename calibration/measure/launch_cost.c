@@ -45,7 +45,7 @@ static void issue_graph(const struct launcher *l, int count)
     l->host->api->graph_launch(l->stream, l->graph);
 }
 
-/* Keeps the stream busy, so that later work queues on it. */
+/* Keeps the stream busy with fills of memory (a hold), so that later work queues on it. */
 static void hold(const struct launcher *l)
 {
     for (int i = 0; i < l->holds; i++)
@@ -74,8 +74,8 @@ static bool time_held(const struct launcher *l, void (*issue)(const struct launc
     return ok;
 }
 
-/* Measures calls that wait on the stream. If a hold was too short to queue all calls, the next one
- * is longer. */
+/* Measures calls that queue behind a hold. If the hold ended before all calls were queued, the next
+ * hold is longer. */
 static bool measure_held(struct launcher *l, void (*issue)(const struct launcher *, int), int count,
                          struct timed *out, struct err *err)
 {

@@ -97,8 +97,8 @@ static struct stated_link read_link(const struct conversion *of, const struct lo
     if (!link_speed_differs(&link.speed, &pair->system.cluster, link.node_gpus))
         return own;
     if (link_speed_of_gpu(&link.speed, link.node_gpus) > pair->system.gpu.pcie_bytes_per_s) {
-        convert_assume(
-            of, "the stated network is faster than the host's link: the cluster's own is used");
+        convert_assume(of, "the stated network is faster than the host's link, so the network of "
+                           "the cluster's file is used");
         return own;
     }
     return link;
@@ -192,7 +192,7 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     }
     int own_size = cluster_node_size(cluster);
     if (node_size > own_size)
-        convert_assume(of, "nodes have the GPUs of the cluster file, fewer than stated");
+        convert_assume(of, "nodes have as many GPUs as in the cluster's file, fewer than stated");
     if (node_size >= own_size || node_size == cluster_host_size(cluster))
         node_size = 0;
     const struct loaded_pair *memory = pair;

@@ -68,7 +68,7 @@ static int compare_entries(const void *a, const void *b)
     return by_traits ? by_traits : (x->row > y->row) - (x->row < y->row);
 }
 
-/* Sum of squares of the errors minus the mean error of the other entries of the cell. */
+/* Sum over all entries of (error - mean error of the cell's other entries)^2. */
 static double unexplained_in(const struct entry *cell, int n, double mean)
 {
     double sum = 0;

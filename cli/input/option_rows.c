@@ -111,8 +111,7 @@ const struct option_row option_rows[] = {
         .doc = "Dollars for all GPU hours; with --days, the limit that is reached first counts." } },
     { "--flops", NULL, "C", DESIGN,
       { "flops", TEXT(design.flops),
-        .doc = "FLOPs to spend (5.76e23), instead of --days; the name of a model means 6 FLOPs "
-               "per parameter and token of its training." } },
+        .doc = "FLOPs to spend (5.76e23), instead of --days; a model's name stands for the FLOPs of its training, 6 per parameter and token." } },
     { "--inference", NULL, "T", DESIGN,
       { "inference", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(design.served_tokens),
         .min = 1, .max = 1e18,
@@ -189,9 +188,7 @@ const struct option_row option_rows[] = {
                "different modules (recompute=selective:mlp,none)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
-        .doc = "Writes a proof that no plan of the space is faster. A family of plans gets one "
-               "lower bound on its step times, or each of its plans gets a lower bound, its "
-               "memory or its time. If no plan is feasible, the proof shows this." } },
+        .doc = "Writes a proof that no plan of the space is faster. It states for each family of plans a lower bound of their step times or, for each plan of the family, a lower bound, its step time, or its memory if it does not fit. If no plan is feasible, it proves that." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
         .doc = "With the method milp: maximum number of stage types; stages of one type have the "
@@ -220,8 +217,7 @@ const struct option_row option_rows[] = {
                "[run]Seeds weights, tokens and dropout." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
-        .doc = "Number of plans to show; 5 when not given. The table has the best plan of each "
-               "kind, JSON the best plans of all kinds." } },
+        .doc = "Number of plans to show; 5 when not given. The table joins plans with the same TP, CP, PP and micro-batch in one row; JSON lists each plan." } },
     { "--objective", NULL, "O", SEARCH,
       { "objective", .kind = FIELD_NAME, .names = objective_names, F(search.objective),
         .doc = "The best plan has the shortest step (time), the cheapest run (cost), the least "
@@ -249,8 +245,7 @@ const struct option_row option_rows[] = {
                             "on them." } },
     { "--largest", NULL, "FAMILY", SEARCH,
       { "largest", TEXT(search.largest),
-        .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "
-               "`layers`: for the --model with as many layers as fit." } },
+        .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs. `layers`: gives --model as many layers as fit." } },
     { "--robust", NULL, "X|region", SEARCH,
       { "robust", TEXT(search.robust_words),
         .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up "

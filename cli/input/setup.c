@@ -43,14 +43,14 @@ void setup_note_segment(struct setup *setup, int asked)
 {
     const struct cluster *cluster = &setup->system.cluster;
     int racks = setup->system.num_gpus / cluster->segment;
-    setup_assume(setup,
-                 "%d of %d GPUs, a segment of %d of the %d in each rack: no plan divides over all",
-                 setup->system.num_gpus, asked, cluster->segment, asked / racks);
+    setup_assume(
+        setup, "only %d of %d GPUs, %d of the %d in each rack, as no plan divides evenly over all",
+        setup->system.num_gpus, asked, cluster->segment, asked / racks);
 }
 
 void setup_note_fewer(struct setup *setup, int asked)
 {
-    setup_assume(setup, "%d of %d GPUs: no plan divides batch %.0f over all",
+    setup_assume(setup, "only %d of %d GPUs, as no plan divides batch %.0f evenly over all",
                  setup->system.num_gpus, asked, setup->model.batch);
 }
 
@@ -137,8 +137,8 @@ static void note_capacity(struct setup *setup)
     struct routed routed = { tokens, model->experts, model->topk, model->experts };
     double capacity = plan->capacity / 100.0;
     setup_assume(setup,
-                 "experts padded to %g times the mean: %.2g %% of the rows are dropped by this "
-                 "routing",
+                 "each expert takes %g times the mean number of rows; with this routing, %.2g %% "
+                 "of the rows are dropped",
                  capacity, 100 * routing_dropped_share(&model->routing, &routed, capacity));
 }
 
@@ -151,10 +151,10 @@ static void widen_rate(struct setup *setup)
     if (!stack_runtime(&setup->system.stack)->widens_16_bits || !has_16_bits || peaks[dtype] > 0)
         return;
     peaks[dtype] = peaks[DTYPE_FP32];
-    setup_assume(
-        setup,
-        "%s at the fp32 rate of %s, which computes in fp32; the time of rounding is not included",
-        dtype_names[dtype], setup->system.gpu.name);
+    setup_assume(setup,
+                 "%s products take the time of fp32, in which %s computes them; the time of "
+                 "rounding is not included",
+                 dtype_names[dtype], setup->system.gpu.name);
 }
 
 /* If the profile only lacks the rate of the plan's products, adds the plan's memory to the error

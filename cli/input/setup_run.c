@@ -39,7 +39,7 @@ static bool set_tokens(const char *text, double tokens, struct setup *setup, str
     if (model->batch != asked)
         setup_assume(setup,
                      "batch %.0f sequences (%.0f tokens), which has many divisors, instead of the "
-                     "%.1f that are %s",
+                     "%.1f sequences that hold %s",
                      model->batch, model->batch * model->seq, asked, text);
     return true;
 }
@@ -152,10 +152,11 @@ static void assume_modules(struct setup *setup)
     if (model->mtp == 0)
         return;
     units_show_count(model_mtp_parameters(model), parameters, sizeof parameters);
-    setup_assume(
-        setup,
-        "%d module%s of %s that predict%s later tokens, on the head's stage: %s more parameters",
-        model->mtp, model->mtp > 1 ? "s" : "", model->name, model->mtp > 1 ? "" : "s", parameters);
+    setup_assume(setup,
+                 "%d module%s of %s predict%s later tokens, on the stage of the head, with %s more "
+                 "parameters",
+                 model->mtp, model->mtp > 1 ? "s" : "", model->name, model->mtp > 1 ? "" : "s",
+                 parameters);
 }
 
 /* Adds assumptions if a config.json leaves the kind of attention open, or if the kind is not
@@ -170,7 +171,8 @@ static void assume_attention(const struct options *options, struct setup *setup)
                      model->seq, model->name, model->allowed_seq);
     else if (!options->seq && model->allowed_seq > 0)
         setup_assume(setup, "sequence %d tokens, the %s of %s", model->seq,
-                     model->seq == model->allowed_seq ? "most positions" : "attention window",
+                     model->seq == model->allowed_seq ? "largest number of positions"
+                                                      : "attention window",
                      model->name);
     if (model->sliding_window > 0 && model->seq > model->sliding_window && !has_windows(model))
         setup_assume(setup,
@@ -185,8 +187,8 @@ static void assume_unmeasured(struct setup *setup)
     const char *unmeasured = model_unmeasured(&setup->model);
     if (unmeasured)
         setup_assume(setup,
-                     "%s take the time of their FLOPs and traffic: no run with them has ever been "
-                     "measured",
+                     "the times of %s are computed from FLOPs and memory traffic, as no run with "
+                     "them has been measured",
                      unmeasured);
 }
 

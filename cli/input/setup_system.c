@@ -135,7 +135,7 @@ static const char *stack_for(const struct options *options, const char *cluster,
     struct err ignored = { 0 };
     const char *usual = usual_stack(options);
     if (!has_stack && cluster && cluster_load(cluster, &found, &ignored) && *found.stack_name) {
-        setup_assume(setup, "stack %s, which cluster %s names, as no other was named",
+        setup_assume(setup, "stack %s, the default of cluster %s, as none was named",
                      found.stack_name, found.name);
         return NULL;
     }

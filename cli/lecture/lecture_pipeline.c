@@ -109,7 +109,8 @@ static void add_transfers(struct lecture *lecture, const struct lecture_case *of
     text_add(&row->filled, "2 x (%d + %d x (%d - 1))", boundaries, pipeline.chunks,
              pipeline.microbatches);
     fill_message(row, of->textbook);
-    lecture_gap(row, "An upper bound: the step time above includes the lower bound.");
+    lecture_gap(row, "An upper bound. The textbook's step time includes the lower bound, the "
+                     "transfers of one microbatch.");
 }
 
 void lecture_add_pipeline(struct lecture *lecture, const struct lecture_case *of)

@@ -32,11 +32,11 @@ struct section {
 
 static const struct section sections[] = {
     { "Model: models/presets/", model_fields, &num_model_fields },
-    { "Model: each of blocks", block_fields, &num_block_fields },
+    { "Model: one entry of `blocks`", block_fields, &num_block_fields },
     { "Text to train on: models/texts/", corpus_fields, &num_corpus_fields },
     { "GPU: calibration/hardware/", gpu_fields, &num_gpu_fields },
     { "Cluster: calibration/clusters/", cluster_fields, &num_cluster_fields },
-    { "Cluster: each of groups", group_fields, &num_group_fields },
+    { "Cluster: one entry of `groups`", group_fields, &num_group_fields },
     { "Cluster: one level of a group", level_fields, &num_level_fields },
     { "Profile: calibration/profiles/", profile_fields, &num_profile_fields },
     { "Profile: provenance, by group of constants", provenance_fields, &num_provenance_fields },
@@ -51,12 +51,12 @@ static const struct section sections[] = {
       &num_error_width_fields },
     { "Constants of convergence: --convergence", convergence_fields, &num_convergence_fields },
     { "Fits: calibration/fit.json", fit_table_fields, &num_fit_table_fields },
-    { "Fits: each of jobs", fit_job_fields, &num_fit_job_fields },
+    { "Fits: one entry of `jobs`", fit_job_fields, &num_fit_job_fields },
     { "Fits: one constant of a job, by file and key", fit_constant_fields,
       &num_fit_constant_fields },
-    { "Fits: each of curves", fit_curve_fields, &num_fit_curve_fields },
+    { "Fits: one entry of `curves`", fit_curve_fields, &num_fit_curve_fields },
     { "Fits: intervals", width_rules_fields, &num_width_rules_fields },
-    { "Fits: each of ran", fit_ran_fields, &num_fit_ran_fields },
+    { "Fits: one entry of `ran`", fit_ran_fields, &num_fit_ran_fields },
     { "Fits: one set of rows of a job", fit_rows_fields, &num_fit_rows_fields },
 };
 

@@ -96,7 +96,7 @@ static void add_choice(struct text *out, const char *what, const char *chosen)
     if (chosen)
         text_add(out, "%s %s for every row", what, chosen);
     else
-        text_add(out, "the %s that match.json chooses for a row", what);
+        text_add(out, "for each row the %s that match.json chooses", what);
 }
 
 static void add_choices(struct text *out, const struct options *options)
@@ -112,10 +112,10 @@ static void add_assumptions(struct text *out, const struct validation *v,
     struct tallies tallies = validation_assumptions(v);
     text_add(out, "Assumed: ");
     if (!options->cluster && !options->stack)
-        text_add(out, "the cluster and the stack that match.json chooses for a row");
+        text_add(out, "for each row the cluster and the stack that match.json chooses");
     else
         add_choices(out, options);
-    text_add(out, tallies.count > 0 ? "; by rows:\n" : "\n");
+    text_add(out, tallies.count > 0 ? "; numbers of rows with further assumptions:\n" : "\n");
     add_tallies(out, &tallies, options->verbose ? INT_MAX : 12);
     text_add(out, "\n");
     free(tallies.at);
@@ -187,16 +187,16 @@ static void add_preferences(struct text *out, const struct preferences *preferen
         text_add(out, "%8d%8d%13.2f%9.2f%11.0f %%%9.1f %%\n", of->strata, of->plans, of->tau,
                  of->tau_p10, 100 * of->near_best, 100 * (exp(of->loss) - 1));
     }
-    text_add(out, "  best chosen: strata whose plan of least predicted time was measured within "
-                  "3 %% of the best\n");
+    text_add(out, "  best chosen: strata in which the plan with the shortest predicted time was "
+                  "measured within 3 %% of the best\n");
 }
 
 static void add_regret(struct text *out, const struct choices *choices, int width)
 {
     if (choices->count == 0)
         return;
-    text_add(out, "\nRegret: for runs of one model, batch and number of GPUs, the plan predicted "
-                  "fastest against the fastest\n  ");
+    text_add(out, "\nRegret: how much slower than the fastest run the plan is that is predicted "
+                  "fastest, for runs of one model, batch and number of GPUs\n  ");
     text_add_padded(out, "source", width);
     text_add(out, "  strata   plans  within 2 %%     mean    worst   P(best)  was best  Brier\n");
     for (int i = 0; i < choices->count; i++) {
@@ -255,7 +255,7 @@ void validation_add_reason(struct text *out, const struct diagnosis *of)
 static void add_why(struct text *out, const struct validation *v, int width)
 {
     if (v->why.num_sources > 0)
-        text_add(out, "\nPossible causes of the errors of all rows of a source\n");
+        text_add(out, "\nPossible causes of errors that the rows of a source share\n");
     for (int i = 0; i < v->why.num_sources; i++) {
         text_add(out, "  ");
         text_add_padded(out, v->why.sources[i].source, width);
@@ -264,7 +264,7 @@ static void add_why(struct text *out, const struct validation *v, int width)
         text_add(out, "\n");
     }
     if (v->why.num_rows > 0)
-        text_add(out, "\nPossible causes of the errors of the worst rows\n");
+        text_add(out, "\nPossible causes of the largest errors\n");
     for (int i = 0; i < v->why.num_rows; i++) {
         text_add(out, "  ");
         text_add_padded(out, v->rows.at[v->why.rows[i].row].id, width + 4);

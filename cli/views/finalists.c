@@ -70,9 +70,9 @@ void show_finalists(const struct finalists *finalists)
         text_add(&line, "%s%.*f", i > 0 ? ", " : "", scale.decimals,
                  finalists->step_s[i] * scale.per_s);
     if (finalists->count == 1)
-        printf("  Event by event it takes %s %s.\n", text_get(&line), scale.unit);
+        printf("  Simulated event by event, it takes %s %s.\n", text_get(&line), scale.unit);
     else
-        printf("  Event by event they take %s %s: #%d is the fastest.\n", text_get(&line),
-               scale.unit, first + 1);
+        printf("  Simulated event by event, they take %s %s: #%d is the fastest.\n",
+               text_get(&line), scale.unit, first + 1);
     text_release(&line);
 }

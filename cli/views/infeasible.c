@@ -11,17 +11,17 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
                              struct text *out)
 {
     double capacity = result->planned_bytes;
-    text_add(out, "no plan %s", result->proved_optimal ? "" : "was met that ");
+    text_add(out, "no plan %s", result->proved_optimal ? "" : "was found that ");
     if (result->has_nearest) {
         text_add(out, "fits: the smallest needs %.1f GiB per GPU, but only %.1f GiB are available",
                  result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
         if (capacity < setup->memory_bytes)
             text_add(out, " at P(out of memory) <= %s", risk_words(result->oom_risk).text);
     } else if (result->num_exclusions > 0)
-        text_add(out, "is feasible: %.0f of %.0f break the rule %s", result->exclusions[0].count,
-                 result->candidates, result->exclusions[0].rule);
+        text_add(out, "is feasible: %.0f of %.0f plans break the rule %s",
+                 result->exclusions[0].count, result->candidates, result->exclusions[0].rule);
     else
-        text_add(out, "%s", result->proved_optimal ? "was found" : "fits");
+        text_add(out, "%s", result->proved_optimal ? "is feasible" : "fits");
     if (result->fewest_gpus > 0)
         text_add(out, "; smallest number of GPUs that fits: %d", result->fewest_gpus);
 }

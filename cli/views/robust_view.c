@@ -147,10 +147,10 @@ static void show_range(const struct region_range *range, bool decides)
     struct text best = { 0 }, beaten = { 0 };
     add_quarters(range->best, &best);
     add_quarters(range->beaten, &beaten);
-    printf("      %-28s %9.3g to %-9.3g #1 best in %s, beaten in %s of the quarters of this "
-           "range%s\n",
+    printf("      %-28s %9.3g to %-9.3g in its four quarters #1 is best in %s of the region, "
+           "beaten in %s%s\n",
            range->of->name, range->low, range->high, text_get(&best), text_get(&beaten),
-           decides ? ": largest influence" : "");
+           decides ? " (largest influence)" : "");
     text_release(&best);
     text_release(&beaten);
 }
@@ -171,11 +171,9 @@ void show_region(const struct region *region)
     if (!region)
         return;
     double undecided = fmax(0, 1 - region->best_share - region->beaten_share);
-    printf(
-        "\n"
-        "  robust    the 90 %% region of %d fitted constant%s, divided into %d parts; #1 against "
-        "%.0f plans\n",
-        region->num_ranges, region->num_ranges == 1 ? "" : "s", region->parts, region->plans);
+    printf("\n  robust    the 90 %% region of %d fitted constant%s, divided into %d parts, in "
+           "which #1 is compared with %.0f plans\n",
+           region->num_ranges, region->num_ranges == 1 ? "" : "s", region->parts, region->plans);
     printf(
         "    #1 is proved the best to %.1f %% in at least %.1f %% of the region, proved beaten in "
         "at least %.1f %%; %.1f %% undecided\n",

@@ -289,7 +289,8 @@ static bool meet(const struct comm_options *options, ncclUniqueId *id, struct er
     const struct place *place = options->place;
     ncclResult_t status = place->rank == 0 ? ncclGetUniqueId(id) : ncclSuccess;
     if (status != ncclSuccess)
-        return err_set(err, ERR_SYSTEM, "nccl", "no id: %s", words_of(status, words));
+        return err_set(err, ERR_SYSTEM, "nccl", "ncclGetUniqueId failed: %s",
+                       words_of(status, words));
     if (!host_comm_open(options, &host, err))
         return false;
     bool ok = host_comm_tell(&host, place->size, id, sizeof *id, err);

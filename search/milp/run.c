@@ -24,10 +24,11 @@ static const char *space_name(const struct search *search, const struct search_r
         units_show(request->host_memory_bytes, QUANTITY_BYTES, bytes, sizeof bytes);
         text_add(&name, ", %s of host memory per node", bytes);
     }
-    text_add(&name,
-             "; of the divisions of each plan, the %d with the least surrogate are timed (sum + "
-             "(m-1) x longest of the stages' passes; for dealt layers, a lower bound)",
-             MILP_TIMED);
+    text_add(
+        &name,
+        "; for each plan, only the %d divisions of layers with the lowest estimate are timed "
+        "(estimate: sum + (m-1) x maximum of the stages' passes; for dealt layers, a lower bound)",
+        MILP_TIMED);
     return text_keep(&name, arena);
 }
 

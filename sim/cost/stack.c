@@ -28,7 +28,7 @@ const struct field stack_fields[] = {
     { .name = "name", TEXT(name), .doc = "Name of the file." },
     { .name = "source", TEXT(source), .doc = "Source of the file's contents." },
     { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of single keys." },
-    { .name = "summary", TEXT(summary), .fallback = "", .doc = "One line for lists." },
+    { .name = "summary", TEXT(summary), .fallback = "", .doc = "Description in one line, which `list` shows." },
     { .name = "attention", .kind = FIELD_NAME, AT(attention), .names = attention_names,
       .doc = "Kernel of attn=flash; GPUs that are too old for it use the newest kernel that they "
              "can run." },

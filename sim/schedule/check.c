@@ -226,7 +226,8 @@ static bool check_all_there(const struct proof *proof, int chunk, int microbatch
     size_t key = slot_key(proof, chunk, microbatch);
     for (int op = 0; op < NUM_OPCODES; op++)
         if (needs(proof, (enum opcode)op, chunk, key) && proof->found[op][key] == NO_INSTR)
-            return proof_fail(proof, NO_INSTR, "expected %s for chunk %d, microbatch %d: none",
+            return proof_fail(proof, NO_INSTR,
+                              "expected %s for chunk %d, microbatch %d; found none",
                               opcode_infos[op].text, chunk, microbatch);
     int whole = proof->found[INSTR_BACKWARD][key];
     int half = proof->found[INSTR_BACKWARD_INPUT][key];

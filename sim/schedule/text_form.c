@@ -119,8 +119,8 @@ static bool read_instr(struct reader *in, struct instr *out)
     if (!read_opcode(&in->at, &out->op))
         return fail(in, word, "an opcode");
     char expected[64];
-    snprintf(expected, sizeof expected, "%s%s and perhaps @after", opcode_infos[out->op].text,
-             opcode_infos[out->op].form);
+    snprintf(expected, sizeof expected, "%s%s, optionally followed by @after",
+             opcode_infos[out->op].text, opcode_infos[out->op].form);
     if (!read_form(&in->at, out))
         return fail(in, word, expected);
     out->is_paired = out->op == INSTR_FORWARD && *in->at == '&';

@@ -45,7 +45,7 @@ sed -E 's/"step_s": [0-9][^,]*/"step_s": null/' "$work/run.json" >"$work/alone.j
 run 4 calibrate --refine "$work/alone.json" "$work/plan.json"
 says 'alone.json:[0-9]+: predicted.step_s: expected a prediction; found null'
 run 0 calibrate --refine "$work/run.json" "$work/plan.json" -o "$work/better.json"
-shows 'MFU measured .* predicted before .* after'
+shows 'MFU measured .* with the old profile, .* with the refined one'
 run 0 --model tiny --gpus 1 --precision fp32 --cluster "$work/better.json" --quiet
 run 0 --model tiny --gpus 1 --precision fp32 --batch 4 -o "$work/other.json" --quiet
 run 4 calibrate --refine "$work/run.json" "$work/other.json"
@@ -97,7 +97,7 @@ run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --json
 run 4 calibrate --convergence "$work/a.json"
 says '^simsearch: noise: cannot be separated'
 run 4 calibrate --convergence "$work/run.json"
-says 'run.json: expected 30 steps or more, found 2'
+says 'run.json: expected the losses of 30 steps or more; found 2'
 run 4 calibrate --convergence "$work/scales.json"
 says 'scales.json(:[0-9]+)?: layout'
 run 4 simulate "${exchange[@]}" --layout "tp8 mb16" --convergence "$work/a.json"

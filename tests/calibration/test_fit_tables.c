@@ -110,7 +110,7 @@ static const struct {
     { JOB(FINE_CONSTANT, "{ \"ids\": [\"megatron2021-003\",\n\"megatron2021-999\"] }"),
       ":8: jobs[0].rows[0].ids[1]", "has no row" },
     { JOB(FINE_CONSTANT, "{ \"source\": \"megatron2091\" }"), ":7: jobs[0].rows[0]",
-      "no core row with this id" },
+      "no row of the measured runs has this id" },
     { JOB(FINE_CONSTANT, "{ \"kind\": \"rumours\" }"), ":7: jobs[0].rows[0].kind",
       "not a kind of measurement" },
     { JOB(FINE_CONSTANT, "{ \"kind\": \"products\", \"data\": \"gemm.csv\" }"),

@@ -128,7 +128,7 @@ shows '^  layout +tp1 pp1 dp2'
 mkdir weights
 cp "$here/fixtures/huggingface/llama-2-7b.json" weights/config.json
 run 0 --gpus 8 --model weights --top 1
-shows '^ +sequence 4096 tokens, the most positions of Llama-2-7b-hf$'
+shows '^ +sequence 4096 tokens, the largest number of positions of Llama-2-7b-hf$'
 run 0 --gpus 8 --model mistral-7b --seq 8k --top 1
 shows 'sliding window of 4096 that mistral-7b has is not modelled'
 run 2 help serach
@@ -139,13 +139,13 @@ run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --space even --fix tp8 
 shows '^  "gpus": 64,$'
 shows '^  "asked_gpus": 72,$'
 run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72 --space even --fix tp8
-shows '128 of 144 GPUs, a segment of 64 of the 72 in each rack'
+shows 'only 128 of 144 GPUs, 64 of the 72 in each rack'
 shows '^  no plan divides batch 512 over 144 GPUs; similar requests that have a plan:$'
 
 # A number of GPUs that no plan can use fully: some stay idle, or the batch changes.
 if asks_large; then
     run 0 --gpus 1000 --model 175b
-    shows '^ +960 of 1000 GPUs: no plan divides batch 1536 over all$'
+    shows '^ +only 960 of 1000 GPUs, as no plan divides batch 1536 evenly over all$'
     shows '^    960 GPUs .* GPU-hours \([0-9]+ \$\) per billion tokens: tp'
     shows '^    batch 1[0-9]+ .* per billion tokens: tp'
     shows '^    9[0-9]+ GPUs, batch 1[0-9]+ .* per billion tokens: tp4 pp'
@@ -159,7 +159,7 @@ fi
 run 0 --gpus 1024 --model 175b --gbs 1537
 shows '^  batch 1536 instead of 1537: [0-9.]+ s instead of [0-9.]+ s, [0-9]+ % more tokens/s$'
 run 0 --gpus 8 --model llama3-8b --seq 8192 --gbs 4Mtok --top 1
-shows 'batch 512 sequences \(4194304 tokens\), which has many divisors, instead of the 488.3 that are 4Mtok'
+shows 'batch 512 sequences \(4194304 tokens\), which has many divisors, instead of the 488.3 sequences that hold 4Mtok'
 run 2 --gpus 1024 --model llama3-70b --seq 8192 --gbs 4194304
 says 'write --batch 4194304tok for tokens, or --batch 4194304seq for sequences$'
 run 0 --gpus 8 --model tiny --gbs 16seq --top 1 --json
@@ -245,7 +245,7 @@ run 4 simulate "$work"
 
 run 0 "${tiny[@]}"
 for part in '^assumed: cluster dgx-h100' 'profile fitted here' 'BEST PLAN' 'step time' 'MFU' 'memory' \
-    'where the .* go' 'Event by event they take' 'why #1 and not #2' 'what if' '^next  simsearch' 'proved the best'; do
+    'where the .* go' 'Simulated event by event, they take' 'why #1 and not #2' 'what if' '^next  simsearch' 'proved the best'; do
     shows "$part"
 done
 run 0 simulate --gpus 8 --model tiny --cluster dgx-b300 --batch 8 --layout 'tp2 dtype=fp8-mx'
@@ -424,7 +424,7 @@ grep -q '"answer": null' none.json || fail "the certificate names an answer wher
 grep -q '"floor_bytes": ' none.json || fail "no lower bound of memory rules out a family"
 run 0 --gpus 2 --model tiny --fix dp2 --robust region
 shows '#1 is proved the best to 0.1 % in at least '
-shows 'gemm_half_k .* to .* best in .* of the quarters of this range'
+shows 'gemm_half_k .* to .* in its four quarters #1 is best in .* of the region'
 run 0 "${region[@]}" --robust region --json --jobs 1
 keys region probability deviations within best_share beaten_share undecided_share parts plans decides constants \
     best_by_quarter beaten_by_quarter standard_error
@@ -857,7 +857,7 @@ layout=$(grep -oE '"layout": "[^"]*"' out | sort -u)
 run 0 simulate design.json --json
 [ "$layout" = "$(grep -oE '"layout": "[^"]*"' out | sort -u)" ] || fail "the layout is not $layout"
 run 0 design --gpus 8 --cost 500 --price 2.5 --tokens 5B --inference 10B
-shows 'times the 5\.00 B different tokens'
+shows 'passes over the 5\.00 B different tokens'
 shows 'of them to serve 10\.0 B tokens'
 run 2 design --gpus 8
 says '^simsearch: --days: is missing'

@@ -191,12 +191,12 @@ run 0 tune base/args.txt train.log --gpus 16 --json
 shows '"measured_s": 8.3'
 shows '"term": "not_explained_s"'
 run 0 tune base/args.txt train.log --gpus 16
-shows 'measured  8.3 s, explained'
+shows 'measured  8.3 s, of which the prediction explains'
 # A trace of PyTorch's profiler in place of a log: a step of 8 s, of which a matrix product takes 6 s.
 printf '{ "schemaVersion": 1, "deviceProperties": [], "traceEvents": [ { "ph": "X", "cat": "%s", "name": "%s", "ts": 0, "dur": %s }, { "ph": "X", "cat": "%s", "name": "%s", "ts": 0, "dur": %s } ] }\n' \
     user_annotation 'ProfilerStep#2' 8e6 kernel made_up_gemm 6e6 >trace.json
 run 0 tune base/args.txt trace.json --gpus 16
-shows 'measured  8 s, explained'
+shows 'measured  8 s, of which the prediction explains'
 shows 'P\(gain\) (> 99.9|[0-9.]+) %, P\(out of memory\) (< 0.1|[0-9.]+) %$'
 shows 'trace +1 steps: computing 6 s \(predicted [0-9.]+\), only collectives 0 s, idle 2 s'
 run 0 learn base/plan.json trace.json

@@ -115,7 +115,7 @@ START_TEST(an_error_in_the_list_of_blocks_names_its_position)
         { "[{\"ffn\": 64}]", "blocks[0].layers", "missing" },
         { "[{\"layers\": 8}, {\"layers\": 0}]", "blocks[1].layers", "1 to 100000" },
         { "[{\"layers\": 8, \"fnn\": 64}]", "blocks[0].fnn", "did you mean \"ffn\"" },
-        { "[{\"layers\": 3}]", "blocks", "add up to 8, or to a part that divides it; found 3" },
+        { "[{\"layers\": 3}]", "blocks", "add up to 8, or to a divisor of it; found 3" },
         { "[{\"layers\": 4, \"kv_heads\": 3}, {\"layers\": 4}]", "blocks[0].kv_heads",
           "3 key and value heads do not divide the 8" },
         { "[{\"layers\": 4, \"heads\": 10000000}, {\"layers\": 4}]", "blocks[0].heads", "1000000" },

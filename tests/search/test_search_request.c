@@ -153,7 +153,7 @@ START_TEST(a_search_names_the_parts_of_the_space_that_it_leaves_out)
                      "splits that are not even (--space megatron), "
                      "uneven layers per stage (--uneven), "
                      "recompute per stage (--recompute-mixes), "
-                     "other parts to recompute (--recompute-modules all), "
+                     "other modules to recompute (--recompute-modules all), "
                      "other rank orders (--placement)");
     request.chunks = CHUNKS_MEGATRON;
     request.uneven = request.recompute_modules = request.placement = true;
