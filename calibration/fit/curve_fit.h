@@ -13,7 +13,7 @@
 struct curve_result {
     const struct fit_curve *of;
     struct curve curve;  /* the fitted curve, times rounded to four digits */
-    struct score errors; /* log(curve / measured) of the rows */
+    struct score errors; /* log(curve / measured) of the measured times */
 };
 
 struct curve_results {

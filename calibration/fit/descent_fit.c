@@ -15,7 +15,7 @@
 static const double stretch =
     0.1; /* length of an interval of steps, relative to the number of steps before it */
 static const double surest = 0.75; /* largest accepted standard error of a constant's logarithm; the
-                                    * 90 % interval then spans a factor of 3.4 to each side */
+                                      90 % interval then spans a factor of 3.4 to each side */
 /* a term that is a smaller share of every fitted loss is not fitted */
 static const double seen = 5e-3;
 /* weight of a weak prior, without which undetermined constants would have infinite errors */

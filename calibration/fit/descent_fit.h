@@ -47,7 +47,7 @@ struct descent_fit {
     struct convergence convergence;
     struct descent_interval mixing_scale, memory_scale;
     double error; /* median of |log(fitted / measured)| of the losses; if `least` is known, it is
-                   * subtracted from each loss first */
+                     subtracted from each loss first */
 };
 
 struct descent_request {

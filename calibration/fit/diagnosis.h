@@ -1,11 +1,12 @@
 /* calibration/fit/diagnosis.h - which constants probably cause the errors of predictions.
  *
- * To find the sensitivity of steps to a constant, d log(step) / d log(constant), each constant of
- * the profiles and stacks is raised by 1 % in turn and all rows are predicted again. A constant
- * explains the errors e of rows with sensitivities s if its logarithm is changed by some x. The x
- * that minimises the sum of |e + s x| (a weighted median) is taken, within the bounds that the
- * field tables of profiles and stacks state. The constant that leaves the least error is named. It
- * is only a suspect: step times do not distinguish constants with similar effects.
+ * A row is one measured run; its source is the publication that states it. To find the sensitivity
+ * of steps to a constant, d log(step) / d log(constant), each constant of the profiles and stacks
+ * is raised by 1 % in turn and all rows are predicted again. A constant explains the errors e of
+ * rows with sensitivities s if its logarithm is changed by some x. The x that minimises the sum of
+ * |e + s x| (a weighted median) is taken, within the bounds that the field tables of profiles and
+ * stacks state. The constant that leaves the least error is named. It is only a suspect: step times
+ * do not distinguish constants with similar effects.
  *
  * A single row is explained together with the other rows of its source, which get half of the
  * weight: a change that makes all of them worse is no explanation. */

@@ -1,9 +1,9 @@
 /* calibration/fit/families.h - the interval widths of all shipped stacks, and their coverage.
  *
- * calibration/fit/widths.h fits them on held-out shipped runs of stacks and GPUs that were
- * measured. A stack without such rows gets the widths that are fitted on the rows of all stacks
- * together. The rows are divided into five folds. Coverage is counted twice: with these widths, and
- * with widths refitted without the fold that holds the row. */
+ * A row is one shipped measured run. calibration/fit/widths.h fits the widths on held-out rows
+ * whose stack and GPU were measured. A stack without such rows gets the widths that are fitted on
+ * the rows of all stacks together. The rows are divided into five folds. Coverage is counted twice:
+ * with these widths, and with widths refitted without the fold that holds the row. */
 #ifndef CALIBRATION_FIT_FAMILIES_H
 #define CALIBRATION_FIT_FAMILIES_H
 
@@ -27,8 +27,8 @@ struct families {
 bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
                    int jobs, struct families *out, struct err *err);
 
-/* Fits one set of widths on the rows of all stacks together, without those of the source `without`
- * (NULL: with all). The name of `out` is "". */
+/* Fits one set of widths on the rows of all stacks together, without the rows of the source
+ * (publication) `without`; NULL: with all rows. The name of `out` is "". */
 bool families_pooled(const struct fit_table *table, const char *without, int jobs,
                      struct family_widths *out, struct err *err);
 void families_release(struct families *families);

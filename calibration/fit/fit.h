@@ -10,6 +10,7 @@
 
 /* Runs a job. The results of the `earlier` jobs replace the shipped constants.
  *
+ * A row is a measured run or micro-benchmark; its source is the publication that states it.
  * Cross-validation predicts every row with constants fitted without it, by the protocol of
  * `validate`: a profile's constants are fitted without the row's whole source, then a stack's
  * constants on that source without the row's fold (one of five, by configuration). In a job with

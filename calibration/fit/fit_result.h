@@ -1,5 +1,5 @@
 /* calibration/fit/fit_result.h - the result of a job of fit.json: the fitted constants, and the
- * errors of the rows on which they were fitted. */
+ * errors of the rows (measured runs or micro-benchmarks) on which they were fitted. */
 #ifndef CALIBRATION_FIT_FIT_RESULT_H
 #define CALIBRATION_FIT_FIT_RESULT_H
 

@@ -1,4 +1,5 @@
-/* calibration/fit/fit_table.h - calibration/fit.json: which constants are fitted on which rows.
+/* calibration/fit/fit_table.h - calibration/fit.json: which constants are fitted on which rows
+ * (measured runs or micro-benchmarks).
  *
  * Jobs run in order; later ones use the results of earlier ones. A job starts from its priors and
  * not from constants of an earlier fit, so a fit reproduces the shipped files. */

@@ -1,5 +1,5 @@
-/* calibration/fit/observation.h - the rows on which constants are fitted: measured times and their
- * predictions. */
+/* calibration/fit/observation.h - the rows on which constants are fitted, with their predictions. A
+ * row is a measured run or micro-benchmark. */
 #ifndef CALIBRATION_FIT_OBSERVATION_H
 #define CALIBRATION_FIT_OBSERVATION_H
 

@@ -13,9 +13,9 @@ struct shipped_runs {
     struct scores scores;
 };
 
-/* Predicts the rows of one source, or of all if `source` is NULL; arrays live in the arena.
- * ERR_USAGE with the nearest name if there is no such source. Release the result also after an
- * error. */
+/* Predicts the rows (runs) of one source (publication), or of all if `source` is NULL; arrays live
+ * in the arena. ERR_USAGE with the nearest name if there is no such source. Release the result also
+ * after an error. */
 bool shipped_runs_predict(const char *source, const struct fit_result *results, int num_results,
                           int jobs, struct arena *arena, struct shipped_runs *out, struct err *err);
 void shipped_runs_release(struct shipped_runs *runs);

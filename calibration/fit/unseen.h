@@ -1,8 +1,8 @@
 /* calibration/fit/unseen.h - constants of a stack that was never measured.
  *
  * Its constants are the medians of those that were fitted for measured stacks. The median is used
- * because it changes little when one stack is unusual or one source is left out. The spread between
- * stacks is the error to expect. */
+ * because it changes little when one stack is unusual or when one source (publication) is left out
+ * of the fit. The spread between stacks is the error to expect. */
 #ifndef CALIBRATION_FIT_UNSEEN_H
 #define CALIBRATION_FIT_UNSEEN_H
 
@@ -16,8 +16,8 @@ struct unseen {
     int stacks;
 };
 
-/* The median over other files' constants with the same key that rows have determined; false if
- * there are too few. */
+/* The median over other files' constants with the same key, of which only those count that measured
+ * rows have determined; false if there are too few. */
 bool unseen_find(const struct constant *of, const struct fit_result *results, int num_results,
                  struct unseen *out);
 

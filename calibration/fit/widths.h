@@ -4,10 +4,11 @@
  * An error is modelled as a sum of independent errors: one of the whole step, and one of each class
  * of time in proportion to its share of the step. So log(predicted / measured) has the variance sum
  * of share^2 x v over the parts. The v are found by expectation maximisation (Dempster, Laird and
- * Rubin 1977) on held-out rows: first over the rows of all stacks, with the prior of fit.json, then
- * per stack, with the pooled result as prior. A prior has the weight of prior_rows rows. As errors
- * are not normal, each stack's widths are then scaled to cover 90 % of its rows (split conformal
- * prediction, as in interval.h); with fewer than nine rows the scale is that of all stacks. */
+ * Rubin 1977) on held-out rows (measured runs): first over the rows of all stacks, with the prior
+ * of fit.json, then per stack, with the pooled result as prior. A prior has the weight of
+ * prior_rows rows. As errors are not normally distributed, each stack's widths are then scaled to
+ * cover 90 % of its rows (split conformal prediction, as in interval.h); with fewer than nine rows
+ * the scale is that of all stacks. */
 #ifndef CALIBRATION_FIT_WIDTHS_H
 #define CALIBRATION_FIT_WIDTHS_H
 

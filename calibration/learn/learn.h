@@ -1,11 +1,12 @@
 /* calibration/learn/learn.h - learns a factor on a stack's predicted times from the user's own
  * runs.
  *
- * The logarithm of a row's measured / predicted time is its source's shift plus the row's own
- * scatter, both normal. Leaving sources out in turn gives both variances: between sources, and
- * within them (calibration/left_out.json). The mean y of n rows is combined with the prior mean m
- * to (m / shift^2 + n y / scatter^2) / (1 / shift^2 + n / scatter^2), the normal-normal posterior
- * (Gelman et al., Bayesian Data Analysis, 2.5). Dense models and models with experts are learned
+ * A row is one measured run, a source the publication or user that it comes from. The logarithm of
+ * a row's measured / predicted time is modelled as its source's shift plus the row's own scatter,
+ * both normal. Leaving sources out in turn gives both variances: between sources, and within them
+ * (calibration/left_out.json). The mean y of n rows is combined with the prior mean m to (m /
+ * shift^2 + n y / scatter^2) / (1 / shift^2 + n / scatter^2), the normal-normal posterior (Gelman
+ * et al., Bayesian Data Analysis, 2.5). Dense models and models with experts are learned
  * separately.
  *
  * For a stack or a GPU that was never measured, the prior's shift is that of its interval

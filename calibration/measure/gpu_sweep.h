@@ -1,6 +1,6 @@
 /* calibration/measure/gpu_sweep.h - times of single ops on a GPU, over grids of sizes. They show
- * effects that formulas do not have: steps in a product's time at whole tiles and waves, short
- * sequences, small updates.
+ * effects that formulas do not have: steps in a matrix product's time at whole tiles and waves,
+ * short sequences, small updates.
  *
  * Every op runs by itself on random values, three times untimed and then a few times, so a small op
  * finds its inputs in the caches. calibration/measure/host_ops.h times ops within whole layers,

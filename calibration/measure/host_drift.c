@@ -14,7 +14,7 @@ struct round {
     double start_s, end_s; /* CPU time of the stream: time stolen by other processes is not drift */
 };
 
-/* Issues products, each followed by a pass over memory, as in a layer, then a barrier of all
+/* Issues matrix products, each followed by a pass over memory, as in a layer, then a barrier of all
  * ranks. */
 static void issue_round(const struct host_pair *p, struct round *round)
 {

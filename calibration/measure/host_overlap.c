@@ -106,7 +106,7 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
                           struct host_overlaps *out, struct err *err)
 {
     bool ok = true;
-    /* On a busy host only products are measured, as a profile stores only their slowdown. */
+    /* On a busy host only matrix products are measured, as a profile stores only their slowdown. */
     int works = p->host->is_busy ? WORK_PRODUCTS + 1 : NUM_HOST_WORKS;
     for (int work = 0; work < works && ok; work++) {
         p->work = (enum host_work)work;

@@ -29,8 +29,8 @@ struct host_overlaps {
 bool host_overlaps_measure(struct host_rank *host, bool is_quick, double seconds,
                            struct host_overlaps *out, struct err *err);
 
-/* The slowdown of products, which take most of a step, and of collectives without a block limit; {
- * 1, 1 } when nothing was measured. */
+/* The slowdown of matrix products, which take most of a step, and of collectives without a block
+ * limit; { 1, 1 } when nothing was measured. */
 struct host_slowdown host_overlaps_mean(const struct host_overlaps *overlaps);
 
 json_t *host_overlaps_json(const struct host_overlaps *overlaps);

@@ -5,7 +5,7 @@
 
 #include "calibration/measure/host_rank.h"
 
-/* Kinds of compute: products are bound by arithmetic, sums by memory, attention by both. */
+/* Kinds of compute: matrix products are bound by arithmetic, sums by memory, attention by both. */
 enum host_work { WORK_PRODUCTS, WORK_ATTENTION, WORK_SUMS, NUM_HOST_WORKS };
 extern const char *const host_work_names[NUM_HOST_WORKS + 1];
 

@@ -151,7 +151,7 @@ static double flops_of(const struct host_op *op)
     return 2 * op->size[0] * op->size[1] * op->size[2] * op->size[3];
 }
 
-/* The best rate of any product, taken as the core's peak. */
+/* The best rate of any matrix product, taken as the core's peak. */
 static double best_flops_per_s(const struct host_ops *ops)
 {
     double best = 1;

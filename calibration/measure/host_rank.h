@@ -12,7 +12,7 @@
 /* Sizes that keep a device busy. */
 struct host_load {
     size_t copied_bytes; /* larger than any cache */
-    long side;           /* side of the square products that overlap messages */
+    long side;           /* side of the square matrix products that overlap messages */
     size_t exchanged;    /* fp32 numbers in one of these messages */
     enum host_grid grid; /* models whose ops are timed */
 };

@@ -5,7 +5,7 @@
 #include "calibration/rows/convert.h"
 
 /* Compares two `const struct run_case *` for qsort. Runs with the same source, GPU, number of GPUs,
- * software, precision, model and batch (a stratum) become adjacent, in the order of the cases. */
+ * software, precision, model and batch (a stratum) become adjacent, in their order in the file. */
 int stratum_compare_cases(const void *a, const void *b);
 
 /* Index after the last of the n sorted cases that belongs to the stratum of case `first`. */

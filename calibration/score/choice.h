@@ -11,7 +11,7 @@
 
 #include "calibration/score/score.h"
 
-/* Statistics over those strata of a source that have four plans or more. */
+/* Statistics over the strata of one source (publication) that have four plans or more. */
 struct choice {
     const char *source;
     int strata, plans;

@@ -1,8 +1,8 @@
 /* calibration/score/interval.h - the interval widths that stacks and profiles need.
  *
- * With n held-out rows, the half width of the interval that contains the next row with 90 %
- * probability is the ceil(0.9 (n + 1))-th smallest error size (split conformal prediction; Lei et
- * al. 2018, arXiv:1604.04173). It needs at least 9 rows.
+ * A row is one measured run. With n held-out rows, the half width of the interval that contains the
+ * next row with 90 % probability is the ceil(0.9 (n + 1))-th smallest error size (split conformal
+ * prediction; Lei et al. 2018, arXiv:1604.04173). It needs at least 9 rows.
  *
  * A stack's interval is computed only from rows on measured profiles, so that it does not include
  * errors of profiles. */

@@ -8,7 +8,7 @@
 
 #include "calibration/score/score.h"
 
-/* Statistics over the strata of a source. */
+/* Statistics over the strata of one source (publication). */
 struct preference {
     const char *source;
     int strata, plans;

@@ -1,9 +1,10 @@
 /* calibration/score/score.h - scores predictions by their errors against measurements.
  *
- * A configuration is the rows of a source with the same config_group. For each configuration, the
- * last row that runs.csv marks with core = 1 is scored. A row's error is log(predicted / measured).
- * Sources are scored separately, so that a large one does not dominate, and fitted rows separately
- * from held-out rows. */
+ * A row is one measured run; its source is the publication that states it. A configuration is the
+ * rows of a source with the same config_group. For each configuration, the last row that runs.csv
+ * marks with core = 1 is scored. A row's error is log(predicted / measured). Sources are scored
+ * separately, so that a large one does not dominate, and fitted rows separately from held-out
+ * rows. */
 #ifndef CALIBRATION_SCORE_SCORE_H
 #define CALIBRATION_SCORE_SCORE_H
 
