@@ -34,8 +34,8 @@ static int add_relative_keys(struct builder *b)
     return made;
 }
 
-/* Adds one product that computes queries, keys and values of all heads, and gates as wide as the
- * queries if the model has them. */
+/* Adds one matrix product that computes queries, keys and values of all heads, and gates as wide as
+ * the queries if the model has them. */
 static void add_heads(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

@@ -34,9 +34,9 @@ static void read_relative_keys(struct builder *b, struct op *op, int keys)
         op->bytes += b->ops.operands->values[keys].bytes;
 }
 
-/* The attention product runs once per head and sequence. Attention's dropout uses the layer's first
- * draw number, the index that selects random numbers. The first norm of the layer has this number
- * but draws nothing. */
+/* A matrix product of attention runs once per head and sequence. Attention's dropout uses the
+ * layer's first draw number, the index that selects random numbers. The first norm of the layer has
+ * this number but draws nothing. */
 static void set_attention_size(const struct builder *b, struct op *op)
 {
     op->batch = b->dims->batch * b->dims->heads;
@@ -286,7 +286,8 @@ static void leave_core(struct builder *b)
     if (core->kind != OP_FLASH_ATTENTION)
         return;
     ids_add(&core->saved, b->value);
-    store_as(b, output, b->options->stores.attention); /* is b->value with one context rank */
+    store_as(b, output, b->options->stores.attention); /* with one context rank, `output` is
+                                                          b->value */
     core->bytes += store_as(b, b->value, b->options->stores.attention);
 }
 

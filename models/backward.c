@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* Maximum number of backward ops per forward op. A product has at most eight: bias gradient,
+/* Maximum number of backward ops per forward op. A matrix product has at most eight: bias gradient,
  * quantised gradient, input gradient, the input gradient's collective, the activation before it and
  * its output quantised again, the gather of the saved input, weight gradient. Other ops have at
  * most two. */
@@ -148,8 +148,9 @@ static double input_bytes(const struct op *op, const struct layer_options *optio
                                          : layer_element_bytes(options);
 }
 
-/* Adds the backward of a mark: a gather becomes a sum and vice versa. Gathered values move
- * quantised if there is a recipe; sums move in 16 bits. */
+/* Adds the backward of a mark (a placeholder for a collective): a gather becomes a sum and vice
+ * versa. With a recipe (quantised linear layers), gathered values are sent quantised; sums are sent
+ * in 16 bits. */
 static struct op *push_mark(struct maker *m, const struct op *mark, enum op_kind kind,
                             enum op_pass pass)
 {

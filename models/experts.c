@@ -202,8 +202,9 @@ static double arriving_rows(const struct builder *b)
     return d->expert_rows / choice.topk * routing_distinct(&choice, choice.experts / d->experts);
 }
 
-/* Adds a mark whose output has `rows` rows. Rows to the experts may travel quantised, in the
- * forward and as gradients; rows back have 16 bits in both (DeepSeek-V3, section 3.3.2). */
+/* Adds a mark (a placeholder for a collective) whose output has `rows` rows. Rows to the experts
+ * may travel quantised, in the forward and as gradients; rows back have 16 bits in both
+ * (DeepSeek-V3, section 3.3.2). */
 static void add_expert_mark(struct builder *b, enum op_kind kind, const char *name, double rows)
 {
     bool enters = kind == OP_EXPERT_ENTER;

@@ -1,8 +1,8 @@
 /* The second half of a block: norm, two linear layers around the activation, the residual. */
 #include "models/layer_part.h"
 
-/* Keeps the input in the type that the options say. The forward writes it in that type, and the
- * backward reads it so. */
+/* Keeps the activation's input for the backward in the type that the options state. The forward
+ * then writes the input in that type, and the backward reads it in that type. */
 static void store_input(struct builder *b, struct op *op)
 {
     int value = op->saved.at[op->saved.count - 1];

@@ -67,8 +67,8 @@ static void add_loss(struct builder *b, double row_blocks)
     set_row_blocks(loss, row_blocks, 0);
 }
 
-/* BERT's product and activation before the last norm. Every tensor rank applies it to its own rows
- * (Megatron Core, models/bert/bert_lm_head.py). */
+/* BERT's linear layer and activation before the last norm. Every tensor rank applies it to its own
+ * rows (Megatron Core, models/bert/bert_lm_head.py). */
 static void add_transform(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

@@ -25,8 +25,8 @@ static int enter_detached(struct builder *b, const char *name, int rows, double 
     return b->value;
 }
 
-/* A product with a matrix that all tensor ranks hold. Megatron Core averages its gradient over
- * them, which costs as much as a sum. */
+/* A matrix product whose weight all tensor ranks hold whole. Megatron Core averages its gradient
+ * over them, which costs as much as a sum. */
 static int add_projection(struct builder *b, const char *name, int rows, double in, double out)
 {
     struct linear linear = { .name = name, .out = out, .in = in, .summed = SUMMED_OVER_HEADS };

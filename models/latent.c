@@ -1,5 +1,5 @@
 /* Latent attention (MLA): queries, keys and values are projected from compressed rows (DeepSeek-AI
- * 2024, DeepSeek-V2, 2.1). This is the training form: no product is absorbed into another.
+ * 2024, DeepSeek-V2, 2.1). This is the training form: no matrix product is absorbed into another.
  *
  * Each tensor rank has the whole down-projections and applies them to its own rows; the compressed
  * rows enter the tensor-parallel region, instead of the hidden rows (Megatron Core,
@@ -38,8 +38,8 @@ static int add_up(struct builder *b, const char *name, double width, double head
     return b->value;
 }
 
-/* Makes queries from the current hidden rows, which are quantised already if there is a recipe.
- * `from` gets the rows that enter the tensor-parallel region. */
+/* Makes queries from the current hidden rows, which are quantised already if there is a recipe
+ * (quantised linear layers). `from` gets the rows that enter the tensor-parallel region. */
 static int add_queries(struct builder *b, int *from)
 {
     const struct layer_dims *d = b->dims;

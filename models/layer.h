@@ -21,8 +21,8 @@ struct layer_dims {
     double tokens;      /* batch x seq */
     double norm_tokens; /* rows between the tensor regions: tokens, or tokens/tp under SP */
     double hidden;
-    double hidden_columns; /* columns on this rank of a product `hidden` wide that tensor ranks
-                              split by columns */
+    double hidden_columns; /* columns on this rank of a matrix product whose output, `hidden` wide,
+                              tensor ranks split by columns */
     double heads, kv_heads, head_dim;
     double mixer_key_heads, mixer_value_heads; /* of blocks with a state instead of attention */
     double value_dim; /* width of a head's values and outputs; head_dim unless latent */
@@ -63,11 +63,12 @@ struct layer_options {
     /* costs of ops that run as several kernels; NULL: each op is one kernel */
     const struct unfused_ops *unfused;
     enum dtype dtype;            /* type of activations and of GEMM inputs that are not quantised */
-    const struct recipe *recipe; /* quantisation of a block's linear layers; NULL: none */
+    const struct recipe *recipe; /* the recipe: how linear layers of a block are quantised; NULL:
+                                    not at all */
     struct stores stores;        /* the types in which values are kept for the backward, if there is
-                                  * a recipe */
+                                    a recipe */
     int copies; /* quantised copies of a tensor that two products read: 1 (both share it) or 2 (one
-                 * for each) */
+                   for each) */
     bool keeps_gathered; /* products keep gathered inputs for the backward; else each rank keeps its
                             part and gathers again */
     bool leaves_vocab_odd; /* a rank's vocabulary is not padded to whole tiles */
@@ -81,8 +82,8 @@ struct layer_options {
     bool sends_quantized;   /* rows travel to their experts quantised, and so do their gradients */
     bool shared_beside;     /* the shared expert overlaps the exchanges of rows */
     bool norms_in_products; /* the norm before attention or a dense feed-forward is fused with the
-                             * linear layer that reads it; a norm before experts or latent attention
-                             * never is */
+                               linear layer that reads it; a norm before experts or latent attention
+                               never is */
     bool pads_rows; /* quantised rows of experts are first copied to blocks of aligned length */
     double gradient_bytes; /* bytes of one element of the weight gradient's accumulator */
     double logits_rows;    /* maximum number of rows of logits that the head computes at once;

@@ -284,8 +284,8 @@ struct op *add_mark(struct builder *b, enum op_kind kind, const char *name, doub
     return op;
 }
 
-/* 2 FLOPs per multiply-add. The product keeps its input, sequence-sharded if that is how it
- * arrived. */
+/* A matrix product has 2 FLOPs per multiply-add. It keeps its input, sequence-sharded if that is
+ * how it arrived. */
 struct op *add_gemm(struct builder *b, const struct linear *linear)
 {
     double element_bytes = b->element_bytes;

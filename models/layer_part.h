@@ -19,7 +19,8 @@ struct builder {
     struct ops ops;
     enum weight_place place; /* place of the weights that are added */
     int value;               /* the current value */
-    enum op_region region;   /* region that new ops get */
+    enum op_region region;   /* region (enum op_region: module of the block) of the ops that are
+                                added */
     int stream;              /* the residual stream; NO_ID: the list has none */
     int entered;             /* a block's input */
     int normed;              /* a block's input after its first norm; NO_ID: not computed yet */
@@ -48,8 +49,8 @@ void keep_output(struct builder *b, struct op *op, enum value_form form, double 
  * kept. */
 void keep(struct builder *b, struct op *op, int value);
 void keep_input(struct builder *b, struct op *op); /* keeps the op's first input */
-/* If there is a recipe, keeps a 16-bit value for the backward in another type; returns the bytes
- * that are written for this, or 0. */
+/* If there is a recipe (quantised linear layers), keeps a 16-bit value for the backward in another
+ * type; returns the bytes that are written for this, or 0. */
 double store_as(struct builder *b, int value, enum storage storage);
 struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,
                              double columns);

@@ -1,12 +1,13 @@
 /* The first half of blocks that mix tokens by a state instead of keys and values: the gated delta
- * rule of Qwen3-Next, MiniMax-01's lightning attention, and Mamba-2. A product makes all the
+ * rule of Qwen3-Next, MiniMax-01's lightning attention, and Mamba-2. A matrix product makes all the
  * mixer's inputs; a scan over the tokens updates a state of key_dim x value_dim for each head; the
  * output passes a norm and a gate. Heads are divided over tensor ranks, as attention's are. */
 #include "models/layer_part.h"
 
-/* Kernels of the libraries' forwards and backwards, as recalled: flash-linear-attention's
- * chunk_gated_delta_rule, mamba_ssm's mamba_split_conv1d_scan_combined, and the two passes of
- * lightning attention. Each works on chunks of `chunk` tokens, and writes a state for each. */
+/* How many kernels each library launches in the forward and in the backward, quoted from memory:
+ * flash-linear-attention's chunk_gated_delta_rule, mamba_ssm's mamba_split_conv1d_scan_combined,
+ * and the two passes of lightning attention. Each library works on chunks of `chunk` tokens, and
+ * writes a state for each chunk. */
 struct library {
     const char *scan;
     double chunk, kernels, backward_kernels;

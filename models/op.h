@@ -109,7 +109,8 @@ struct op {
     enum op_kind kind;
     enum op_pass pass;
     enum op_region region;
-    enum op_region source_region; /* quantisation that can be repeated: the region of its input */
+    enum op_region source_region; /* for an op that quantises and can be repeated: the region of its
+                                     input */
     enum op_stream stream;
     enum dtype dtype;
     const char *name;    /* "qkv", "fc1" ...; static text shown to users */

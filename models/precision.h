@@ -42,7 +42,8 @@ struct recipe {
     double scale_bytes; /* scale bytes per value */
     double reads;       /* how often the 16-bit tensor is read to find its scales and quantise it */
     double kernels;     /* launches to quantise one tensor */
-    double product_efficiency; /* rate of products relative to one scale per tensor */
+    double product_efficiency; /* rate of matrix products relative to their rate with one scale per
+                                  tensor */
     double weight_efficiency;  /* rate of weight gradients relative to that of the other products */
     bool scales_in_products;   /* the matrix units apply the scales where the GPU can
                                   (sim/collective/generation.h) */

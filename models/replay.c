@@ -170,7 +170,8 @@ bool replays_overlap(unsigned replays)
     return replays_outermost(replays) != replays;
 }
 
-/* The part that replays an op. Quantising what a part drops belongs to that part. */
+/* The part that replays an op. An op that quantises an output which a part drops belongs to that
+ * part. */
 static const struct part *part_of(const struct parts_of_regions *parts_of, int region,
                                   int source_region)
 {

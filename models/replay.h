@@ -1,13 +1,14 @@
 /* models/replay.h - the ops of a block that selective recompute replays (recomputes in the
  * backward), and the memory that this frees.
  *
- * It models Megatron's --recompute-modules and torchtitan's per-op policy. Values that only the
- * replayed part makes and keeps are freed, and the backward recomputes them. Norms, the experts'
- * activation and latent attention's heads are recomputed just before their reader's backward, so
- * that their output is freed too (CheckpointWithoutOutput of Megatron Core). The per-op policy
- * keeps the block's input, every second product, fused attention and reduce-scattered values, and
- * recomputes the other values that some op reads; matrices fused side by side count as separate
- * products (torchtitan, distributed/activation_checkpoint.py).
+ * It models Megatron's --recompute-modules and torchtitan's per-op policy. A part is what selective
+ * recompute handles as a whole: one of Megatron's modules. Values that only the replayed parts make
+ * and keep are freed, and the backward recomputes them. Norms, the experts' activation and latent
+ * attention's heads are recomputed just before their reader's backward, so that their output is
+ * freed too (CheckpointWithoutOutput of Megatron Core). The per-op policy keeps the block's input,
+ * every second product, fused attention and reduce-scattered values, and recomputes the other
+ * values that some op reads; matrices fused side by side count as separate products (torchtitan,
+ * distributed/activation_checkpoint.py).
  *
  * The project's executor takes its kept values and its replayed ops from here. In three ways,
  * together called "in place", it differs from the frameworks. It runs matrices side by side as one
@@ -45,7 +46,7 @@ enum {
 struct replay {
     struct ops ops;        /* the forward ops to recompute, in list order */
     const bool *is_again;  /* by op of the forward: whether it, or a part of it, is in `ops` */
-    const double *kept_of; /* by value: the share of it that stays from forward to backward */
+    const double *kept_of; /* by value: the share of its bytes that is kept for the backward */
     double freed_bytes;
     double freed_of[NUM_OP_REGIONS]; /* freed_bytes per region. A region's bytes are allocated again
                                         when its backward begins; with REPLAY_PER_OP, those of all
@@ -61,7 +62,8 @@ struct replay ops_replay(const struct ops *forward, unsigned replays, bool in_pl
  * for the backward, and what these read. The list is in the arena. */
 struct ops ops_read_again(const struct ops *forward, struct arena *arena);
 
-/* What each set of parts frees of one list. It needs the list no longer. Not for REPLAYS_PER_OP. */
+/* From a ledger, ledger_freed finds the bytes that a set of parts frees in one op list. The list
+ * may be released once the ledger is made. Not for REPLAYS_PER_OP. */
 struct ledger {
     const struct ledger_op *ops;
     const struct entry *entries; /* of all ops, in order */
@@ -76,11 +78,12 @@ static inline unsigned replays_next(unsigned set, unsigned all)
 {
     return (set - all) & all;
 }
-/* Whether a part of the set lies within another one, as moe_act lies within moe, so that the set
- * without it repeats and frees the same; and that set. */
+/* replays_overlap: whether a part of the set lies within another part of it, as moe_act lies within
+ * moe. replays_outermost: the set without such inner parts, which repeats and frees the same. */
 bool replays_overlap(unsigned replays);
 unsigned replays_outermost(unsigned replays);
-/* Which ops the replay of a set of parts has: those of `has`, and quantisation of what `drops`. */
+/* The ops that a set of parts replays: all ops of the regions in `has`, and the ops that quantise
+ * an output of the regions in `drops`. */
 struct replayed_regions {
     bool has[NUM_OP_REGIONS], drops[NUM_OP_REGIONS];
 };

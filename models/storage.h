@@ -1,5 +1,6 @@
-/* models/storage.h - in which form values wait from a forward to its backward if linear layers are
- * quantised. Without a recipe every value waits as it was computed.
+/* models/storage.h - the form in which values are kept from forward to backward if linear layers
+ * are quantised. Without a recipe (struct recipe: how they are quantised) every value is kept as it
+ * was computed.
  *
  * The weight gradient of a quantised product reads the product's input quantised along the other
  * dimension. The software keeps that copy, or it keeps a value from which the backward makes the
@@ -18,8 +19,8 @@
 enum input_store { INPUT_QUANTIZED, INPUT_SHARED, INPUT_ORIGINAL, NUM_INPUT_STORES };
 extern const char *const input_store_names[NUM_INPUT_STORES + 1]; /* NULL-terminated */
 
-/* The type in which a 16-bit value waits. OWN: its own. QUANTIZED: the recipe's, with scales. E5M6:
- * 12 bits, with the recipe's scales (DeepSeek-V3, section 3.3.3). */
+/* The type in which a 16-bit value is kept. OWN: its own. QUANTIZED: the recipe's, with scales.
+ * E5M6: 12 bits, with the recipe's scales (DeepSeek-V3, section 3.3.3). */
 enum storage { STORAGE_OWN, STORAGE_QUANTIZED, STORAGE_E5M6, NUM_STORAGES };
 extern const char *const storage_names[NUM_STORAGES + 1]; /* NULL-terminated */
 
@@ -31,7 +32,7 @@ struct stores {
                                  activation's output again */
 };
 
-/* Bytes of a waiting value whose own type has `own_bytes`. */
+/* Bytes of a kept value whose own type has `own_bytes`. */
 double stored_bytes(enum storage storage, const struct recipe *recipe, double own_bytes);
 
 #endif

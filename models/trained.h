@@ -2,7 +2,8 @@
  *
  * A weight has the name of the op that uses it: qkv, projection, fc1, ffn_norm, embedding, logits
  * ... With adapters (LoRA, Hu et al. 2021, arXiv:2106.09685) a linear layer of a block has two
- * narrow products in addition to its main product, and only these two are trained. */
+ * narrow matrix products in addition to its main one, and only the weights of these two are
+ * trained. */
 #ifndef MODELS_TRAINED_H
 #define MODELS_TRAINED_H
 
