@@ -196,8 +196,8 @@ static const struct comm_api *find_comm(const struct options *options, const str
     return NULL;
 }
 
-/* Memory of an exchange, which works on copies. Its other state is at most that of one long
- * vector. */
+/* Memory that an exchange of gradients needs: two fp32 copies of all elements, and its own state.
+ * The state is computed as if all elements were one long vector, which gives the largest value. */
 static double exchange_bytes(const struct setup *setup, const struct stage_memory *memory)
 {
     const struct plan *plan = &setup->plan;

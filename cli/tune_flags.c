@@ -92,8 +92,9 @@ static void compare(struct tuning *t, const struct settings *file, const struct 
             settings_copy(&out->drop, &before->at[i]);
 }
 
-/* A file may use another key for a setting than an export. First, each key of the file that `after`
- * lacks is dropped in turn. Then each setting that the file lacks is added in turn. */
+/* Called if the change does not give the wanted plan, as a file may use another key for a setting
+ * than an export does. Tries one more change at a time: first to drop a key of the file that
+ * `after` lacks, then to add a setting that the file lacks. */
 static bool find_other_key(struct tuning *t, const struct settings *file,
                            const struct settings *after, const struct job *job,
                            struct flag_change *out)

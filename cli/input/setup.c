@@ -157,8 +157,8 @@ static void widen_rate(struct setup *setup)
                  dtype_names[dtype], setup->system.gpu.name);
 }
 
-/* If the profile only lacks the rate of the plan's products, adds the plan's memory to the error
- * message: memory does not depend on the rate. */
+/* If the profile only lacks the rate of the plan's matrix products, adds the plan's memory to the
+ * error message: memory does not depend on the rate. */
 static void add_memory(const struct setup *setup, struct err *err)
 {
     enum { GIB = 1 << 30 };

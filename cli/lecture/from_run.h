@@ -11,9 +11,10 @@ struct from_run {
     double params, tokens;
     int gpus;
     char gpu[48];
-    int dtype;   /* enum dtype of the products; -1: bf16, or another type if the GPU lacks it */
-    double days; /* 0: to be computed */
-    double u;    /* 0: to be computed */
+    int dtype;         /* enum dtype of matrix products; -1: bf16, or what the GPU has
+                        */
+    double days;       /* 0: to be computed */
+    double u;          /* 0: to be computed */
     struct gpu device; /* the GPU with that name */
 };
 

@@ -8,8 +8,8 @@
 #include "cli/print/terminal.h"
 #include "sim/textbook/estimate.h"
 
-/* The textbook input of a plan. Its compute rate is the profile's rate of large products, so that
- * textbook and prediction do not differ because of this constant. */
+/* The textbook input of a plan. Its compute rate is the profile's rate of large matrix products, so
+ * that textbook and prediction do not differ because of this constant. */
 struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan);
 
 /* textbook_field finds a row of textbook_estimate_fields by name; textbook_value returns its

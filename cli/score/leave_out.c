@@ -19,7 +19,8 @@ struct names {
     int count;
 };
 
-/* The sources of core rows, in the order of the file. */
+/* The sources (publications) of the rows that runs.csv marks with core = 1, in the order of the
+ * file. */
 static bool list_sources(struct arena *arena, struct names *out, struct err *err)
 {
     struct run_rows rows;

@@ -42,7 +42,7 @@ static int widest_source(const struct scores *scores)
     return width + 1;
 }
 
-/* Selects one of the three scores of a split score. */
+/* Selects the score of fitted, held-out or all rows. */
 typedef const struct score *score_part(const struct split_score *split);
 
 static const struct score *fitted_part(const struct split_score *split)

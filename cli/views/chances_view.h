@@ -8,7 +8,7 @@
 /* The probability of each plan of result->top to be the fastest. The caller frees the array. */
 double *top_chances(const struct system *system, const struct search_result *result);
 
-/* Prints "fastest of these with 41, 22 and 10 % ...". */
+/* Prints the probabilities: "chance that each is the fastest ...: #1 41 %, #2 22 %, #3 10 %". */
 void show_chances(const struct system *system, const struct search_result *result);
 
 #endif

@@ -1,5 +1,6 @@
 /* cli/views/finalists.h - the best plans of a search, timed by the event engine. Unlike the
- * search's recurrence it includes contention, shared links and the waits of each stage. */
+ * search's recurrence, the event engine includes contention, shared links and each stage's
+ * waits. */
 #ifndef CLI_VIEWS_FINALISTS_H
 #define CLI_VIEWS_FINALISTS_H
 

@@ -25,7 +25,7 @@ static void show_assumptions(const struct setup *setup)
                json_string_value(json_array_get(setup->assumptions, i)));
 }
 
-/* The provenance of the profile's rates of products, which dominate the step time. */
+/* The provenance of the profile's rates of matrix products, which dominate the step time. */
 static const char *profile_word(const struct profile *profile)
 {
     return profile->is_disturbed ? "disturbed" : profile->provenance.products;
