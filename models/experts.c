@@ -34,7 +34,8 @@ static const struct launches choose_groups = { 7, 0 };
 static const struct launches send_rows = { 6, 4 };
 static const struct launches add_up_rows = { 2, 1 };
 /* Launches that count the rows that each rank sends to each expert and copy the counts to the host,
- * which waits for them. */
+ * which waits for them. With a capacity the numbers are known (MoEAlltoAllTokenDispatcher,
+ * drop_and_pad). */
 static const struct launches count_rows = { 12, 0 };
 
 static void add_launches(struct op *op, struct launches launches)
@@ -183,7 +184,8 @@ static void add_dispatch(struct builder *b, int shares, int places)
     ids_add(&op->saved, places);
     op->kernels = op->backward_kernels = 0;
     add_launches(op, send_rows);
-    add_launches(op, count_rows);
+    if (!d->is_padded)
+        add_launches(op, count_rows);
     if (b->options->sends_tokens) {
         leave_to_dispatcher(op);
         b->ops.operands->values[b->value].bytes = sent_bytes(b) * d->hidden * d->norm_tokens;
@@ -254,7 +256,7 @@ static void add_expert_activation(struct builder *b, double rows)
 
 /* The rows in the experts' products. The number of an expert's rows is rounded up to a multiple of
  * recipe->aligned_rows, a. If that number varies, this adds (a - 1)/2 rows per expert on
- * average. */
+ * average. It does not vary with a capacity. */
 static double padded_rows(const struct builder *b)
 {
     const struct recipe *recipe = b->options->recipe;
@@ -262,19 +264,21 @@ static double padded_rows(const struct builder *b)
     if (!recipe || d->experts <= 0)
         return d->expert_rows;
     double aligned = recipe->aligned_rows;
-    if (!routing_is_even(&b->model->routing))
+    if (!routing_is_even(&b->model->routing) && !d->is_padded)
         return d->expert_rows + d->experts * (aligned - 1) / 2;
     return d->experts * aligned * ceil(d->expert_rows / d->experts / aligned);
 }
 
 /* Copies the current rows to or from blocks that start at multiples of the recipe's alignment
  * (Transformer Engine, Fp8Padding and Fp8Unpadding in Megatron Core's TEGroupedMLP). Hybrid-EP
- * writes aligned blocks as it receives rows. */
+ * writes aligned blocks as it receives rows. Nothing is copied if all numbers of rows are multiples
+ * already (Fp8Padding.forward returns its input), as with a capacity that is one. */
 static void add_padding(struct builder *b, const char *name, double padded, double element_bytes,
                         double gradient_bytes)
 {
     const struct layer_dims *d = b->dims;
-    if (!b->options->recipe || !b->options->pads_rows || b->options->sorts_in_flight)
+    bool is_aligned = d->is_padded && padded == d->expert_rows;
+    if (!b->options->recipe || !b->options->pads_rows || b->options->sorts_in_flight || is_aligned)
         return;
     struct op *op = add_op(b, OP_SORT, name, d->expert_rows, d->hidden);
     op->batch = d->experts;

@@ -31,7 +31,8 @@ static void expert_shard(struct rank_share share, const struct model *model,
     dims->message_rows = dims->sent_rows;
     if (model->experts == 0)
         return;
-    if (share.capacity > 0)
+    dims->is_padded = share.capacity > 0;
+    if (dims->is_padded)
         dims->sent_rows = dims->message_rows =
             model->experts * routing_capacity_rows(dims->norm_tokens, model->experts, model->topk,
                                                    share.capacity / 100.0);
