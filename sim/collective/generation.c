@@ -14,16 +14,20 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
                                                                  "flash3", NULL };
 
 /* FlashAttention 2 needs Ampere, FlashAttention 3 Hopper (flash-attention, README); Volta and
- * Turing can run neither. Workspaces of cuBLAS and Transformer Engine are 32 MiB each on Hopper and
- * newer; on older GPUs Transformer Engine's is 4 MiB (Megatron-LM's golden values differ by exactly
- * 28 MiB; PyTorch, CUBLAS_WORKSPACE_CONFIG). Before Blackwell, 8-bit products read both operands
+ * Turing can run neither. PyTorch allocates a workspace for each handle of cuBLAS, and each thread
+ * has its own handle (aten/src/ATen/cuda/CublasHandlePool.cpp): one for forwards, one for
+ * backwards. They have 32 MiB each, Hopper's default and that of Megatron-LM's tests
+ * (CUBLAS_WORKSPACE_CONFIG=:4096:8). Transformer Engine's has 32 MiB on Hopper and newer and 4 MiB
+ * before. Three golden values of Megatron-LM's tests (allocated memory after a step) exceed the
+ * state and other known buffers by these workspaces and 0 to 3 MiB; those of two GPUs differ by
+ * exactly 28 MiB. Before Blackwell, 8-bit products read both operands
  * along the inner dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. Before
  * Blackwell, Megatron-LM asks for one hardware queue (megatron/training/arguments.py). Dispatchers
  * were measured on Hopper and Blackwell only (sim/cost/dispatcher.c). */
 const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_VOLTA] = {
         .attention = ATTENTION_UNFUSED,
-        .workspace_bytes = MIB(36),
+        .workspace_bytes = MIB(68),
         .stream_workspace_bytes = MIB(4),
         .shares_queue = true,
         .dispatches_as = ARCH_HOPPER,
@@ -36,7 +40,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     },
     [ARCH_AMPERE] = {
         .attention = ATTENTION_FLASH2,
-        .workspace_bytes = MIB(36),
+        .workspace_bytes = MIB(68),
         .stream_workspace_bytes = MIB(4),
         .shares_queue = true,
         .dispatches_as = ARCH_HOPPER,
@@ -49,7 +53,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     },
     [ARCH_HOPPER] = {
         .attention = ATTENTION_FLASH3,
-        .workspace_bytes = MIB(64),
+        .workspace_bytes = MIB(96),
         .stream_workspace_bytes = MIB(32),
         .shares_queue = true,
         .dispatches_as = ARCH_HOPPER,
@@ -64,7 +68,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     },
     [ARCH_BLACKWELL] = {
         .attention = ATTENTION_FLASH3,
-        .workspace_bytes = MIB(64),
+        .workspace_bytes = MIB(96),
         .stream_workspace_bytes = MIB(32),
         .reads_either_way = true,
         .scales_blocks = true,

@@ -40,7 +40,7 @@ struct nccl_rates {
 struct generation {
     /* the newest fused attention kernel it can run; UNFUSED: none */
     enum attention_kernel attention;
-    double workspace_bytes; /* workspaces of cuBLAS and Transformer Engine */
+    double workspace_bytes; /* cuBLAS's two workspaces and Transformer Engine's */
     /* a further workspace of Transformer Engine, for one of the streams of experts' products */
     double stream_workspace_bytes;
     /* 8-bit products can read one copy of an operand along rows and along columns */

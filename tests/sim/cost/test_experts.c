@@ -276,6 +276,38 @@ START_TEST(rows_are_copied_for_alignment)
 }
 END_TEST
 
+/* The op in a layer of Mixtral with fp8 and 4,096 tokens on each of 8 expert ranks; NULL: none. */
+static const struct op *mixtral_op(const char *layout, const char *name)
+{
+    struct model model = model_of("mixtral-8x7b");
+    struct plan plan = plan_of(layout, &arena);
+    struct layer_options options = plan_layer_options(&plan, &machine);
+    struct ops list =
+        local_layer(rank_share_of(&plan), &model, 4096, &options, false, &arena).forward;
+    for (int i = 0; i < list.count; i++)
+        if (strcmp(list.at[i].name, name) == 0)
+            return &list.at[i];
+    return NULL;
+}
+
+/* A capacity of 1 gives an expert 1,024 rows from each of 8 ranks, a multiple of 16. A capacity of
+ * 1.01 gives it 1,035 from each, in all 8,280, which are padded to 8,288. Without a capacity the
+ * host launches 12 kernels that count rows. */
+START_TEST(rows_with_an_aligned_capacity_are_neither_copied_nor_counted)
+{
+    machine_load("dgx-h100", 8);
+    machine.stack.pads_rows = true;
+    ck_assert_ptr_nonnull(mixtral_op("ep8 mb1 dtype=fp8", "expert_pad"));
+    ck_assert_ptr_null(mixtral_op("ep8 mb1 dtype=fp8 capacity=1", "expert_pad"));
+    ck_assert_ptr_null(mixtral_op("ep8 mb1 dtype=fp8 capacity=1", "expert_unpad"));
+    ck_assert_double_eq(mixtral_op("ep8 mb1 dtype=fp8 capacity=1.01", "expert_pad")->bytes,
+                        2.0 * (8280 + 8288) * 4096);
+    double counted = mixtral_op("ep8 mb1 dtype=fp8", "dispatch")->kernels;
+    ck_assert_double_eq(mixtral_op("ep8 mb1 dtype=fp8 capacity=1", "dispatch")->kernels,
+                        counted - 12);
+}
+END_TEST
+
 /* Bytes of the exchanges of rows (tokens that are sent to experts) in an op list, in their order.
  */
 static int exchanged_bytes(struct ops list, double bytes[2])
@@ -417,6 +449,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_dispatch_has_the_rate_of_its_source);
     tcase_add_test(tc, gathered_tokens_are_those_of_all_ranks);
     tcase_add_test(tc, rows_are_copied_for_alignment);
+    tcase_add_test(tc, rows_with_an_aligned_capacity_are_neither_copied_nor_counted);
     tcase_add_test(tc, rows_to_experts_travel_quantised);
     tcase_add_test(tc, tokens_that_are_sent_once_bring_their_shares);
     tcase_add_test(tc, slower_products_of_experts_slow_only_these);
