@@ -565,16 +565,27 @@ static const struct plan_rule *check_group(const struct space *space, const stru
                             &ignored);
 }
 
+/* Whether the stack does not support the plan's ZeRO stage with the plan's pipeline. */
+static bool stack_refuses(const struct space *space, const struct plan *plan)
+{
+    return plan->pp > 1 && plan_cuts_beyond(plan, space->pipeline_zero);
+}
+
 bool space_may_shard(const struct space *space, const struct plan *plan)
 {
-    return plan->pp == 1 || !plan_cuts_beyond(plan, space->pipeline_zero);
+    struct err ignored = unread();
+    struct plan_case of = { .plan = plan,
+                            .model = space->model,
+                            .global_batch = space->model->batch,
+                            .num_gpus = space->num_gpus };
+    return !stack_refuses(space, plan) && plan_shard_rule()->holds(&of, &ignored);
 }
 
 /* The first broken rule, if `broken` is the first that does not depend on the stack. */
 static const struct plan_rule *with_stack(const struct space *space, const struct plan *plan,
                                           const struct plan_rule *broken)
 {
-    if (space_may_shard(space, plan))
+    if (!stack_refuses(space, plan))
         return broken;
     const struct plan_rule *zero = plan_shard_rule();
     bool is_earlier = broken && plan_rule_number(broken) < plan_rule_number(zero);

@@ -118,15 +118,18 @@ struct collector {
     struct block_floors floors;
 };
 
+/* The bound of dealt layers holds for any division. The other one is tighter and takes longer, so
+ * it is computed only if the first one is below limit_s. */
 static double block_floor_s(const struct space *space, struct evaluator *evaluator,
-                            const struct stack *stack, const struct plan *plan)
+                            const struct stack *stack, const struct plan *plan, double limit_s)
 {
-    if (!plan_is_dealt(plan))
-        return lattice_block_floor_s(evaluator, space->model, stack, plan);
     struct plan least = *plan;
     least.zero = 0;
     plan_set_recompute(&least, RECOMPUTE_NONE);
-    return dealt_block_floor_s(evaluator, stack, &least);
+    double floor_s = dealt_block_floor_s(evaluator, stack, &least);
+    if (plan_is_dealt(plan) || floor_s >= limit_s)
+        return floor_s;
+    return lattice_block_floor_s(evaluator, space->model, stack, plan);
 }
 
 /* A lower bound of the step times of all divisions of the plan's layers. The function stops
@@ -148,8 +151,9 @@ static bool is_worth_more(struct collector *collector, const struct plan *plan)
 {
     const struct search *search = collector->listing->search;
     if (!collector->has_floor)
-        collector->floor_s = block_floor_s(search->space, collector->finder->evaluator,
-                                           &search->system->stack, plan);
+        collector->floor_s =
+            block_floor_s(search->space, collector->finder->evaluator, &search->system->stack, plan,
+                          collector->listing->limit_s);
     collector->has_floor = true;
     return collector->floor_s < collector->listing->limit_s;
 }
@@ -186,10 +190,6 @@ static void examine_point(struct collector *collector, const struct plan *plan)
     double limit_s = collector->listing->limit_s, bound_s = HUGE_VAL;
     if (divisions > 0 && is_worth_more(collector, plan)) {
         struct plan point = *plan;
-        if (!may_fit(collector, plan)) {
-            collector->left_out->over_memory[kind]++;
-            return;
-        }
         plan_set_even(&point);
         bound_s = floor_s(search->space, collector->finder->evaluator, &search->system->stack,
                           &point, limit_s);
@@ -200,11 +200,15 @@ static void examine_point(struct collector *collector, const struct plan *plan)
         collector->left_out->bounded[kind]++;
 }
 
+/* Leaves out a point that does not fit in any rank order. */
 static bool meet_point(void *context, const struct plan *plan)
 {
     struct collector *collector = context;
     assert(collector->num_points < NUMBERS_OF_BLOCK);
-    collector->points[collector->num_points++] = *plan;
+    if (may_fit(collector, plan))
+        collector->points[collector->num_points++] = *plan;
+    else
+        collector->left_out->over_memory[kind_of(plan, plan->recompute)] += collector->num_orders;
     return true;
 }
 

@@ -3,6 +3,7 @@
  * and, for single pieces, by what that piece depends on. */
 #include "sim/engine/pieces_memo.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The pieces of one placement of the ranks. */
@@ -57,6 +58,36 @@ static unsigned hash(unsigned seed, const void *ints, size_t bytes)
 static unsigned bucket_of(unsigned hash)
 {
     return hash >> (32 - PIECES_BUCKET_BITS);
+}
+
+static struct placed_pieces **placed_bucket(const struct pieces_memo *memo, unsigned hash)
+{
+    return &memo->placed[hash >> (32 - memo->placed_bits)];
+}
+
+/* Makes the table of placements four times as large before its buckets have more than two entries
+ * on average. */
+static void grow_placed(struct pieces_memo *memo)
+{
+    enum { MOST_BITS = 24 };
+    size_t buckets = memo->placed_bits > 0 ? (size_t)1 << memo->placed_bits : 0;
+    if (memo->num_placed < 2 * buckets || memo->placed_bits == MOST_BITS)
+        return;
+    struct pieces_memo grown = { .placed_bits =
+                                     buckets > 0 ? memo->placed_bits + 2 : PIECES_BUCKET_BITS };
+    size_t bytes = ((size_t)1 << grown.placed_bits) * sizeof(struct placed_pieces *);
+    grown.placed = arena_grow(NULL, bytes);
+    memset(grown.placed, 0, bytes);
+    for (size_t i = 0; i < buckets; i++)
+        for (struct placed_pieces *at = memo->placed[i], *older; at; at = older) {
+            struct placed_pieces **bucket = placed_bucket(&grown, at->hash);
+            older = at->older;
+            at->older = *bucket;
+            *bucket = at;
+        }
+    free(memo->placed);
+    memo->placed = grown.placed;
+    memo->placed_bits = grown.placed_bits;
 }
 
 /* The cost of one piece for ranks with these links. */
@@ -165,7 +196,8 @@ static struct wired_pieces *find(struct pieces_memo *memo, const struct system *
         return last->wired;
     unsigned anywhere = hash(0, &question, sizeof question);
     unsigned placed = hash(anywhere, &places, sizeof places);
-    struct placed_pieces **here = &memo->placed[bucket_of(placed)];
+    grow_placed(memo);
+    struct placed_pieces **here = placed_bucket(memo, placed);
     for (struct placed_pieces *known = *here; known; known = known->older)
         if (known->hash == placed && lies_there(known, &question, &places)) {
             memo->last = known;
@@ -182,6 +214,7 @@ static struct wired_pieces *find(struct pieces_memo *memo, const struct system *
     found->wired = over_wires(memo, bucket, system, model, &question, &wires);
     found->older = *here;
     *here = memo->last = found;
+    memo->num_placed++;
     return found->wired;
 }
 
@@ -205,12 +238,15 @@ const struct pieces_sets *pieces_memo_sets(struct pieces_memo *memo, const struc
 void pieces_memo_forget_places(struct pieces_memo *memo)
 {
     arena_release(&memo->places);
-    memset(memo->placed, 0, sizeof memo->placed);
+    free(memo->placed);
+    memo->placed = NULL;
+    memo->placed_bits = 0;
+    memo->num_placed = 0;
     memo->last = NULL;
 }
 
 void pieces_memo_release(struct pieces_memo *memo)
 {
-    arena_release(&memo->places);
+    pieces_memo_forget_places(memo);
     arena_release(&memo->arena);
 }

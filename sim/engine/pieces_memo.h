@@ -13,8 +13,11 @@ enum { PIECES_BUCKET_BITS = 12, NUM_PIECES_BUCKETS = 1 << PIECES_BUCKET_BITS };
 struct pieces_memo {
     struct arena places; /* holds what is in `placed` */
     struct arena arena;  /* holds the pieces */
-    /* by share of a rank (sim/plan/share.h) and placement of ranks on nodes */
-    struct placed_pieces *placed[NUM_PIECES_BUCKETS];
+    /* by share of a rank (sim/plan/share.h) and placement of ranks on nodes; has many more entries
+     * than the other tables, so it grows */
+    struct placed_pieces **placed;
+    unsigned placed_bits; /* it has 1 << placed_bits buckets; 0: none yet */
+    size_t num_placed;
     /* by share of a rank, for any placement with the same links */
     struct wired_pieces *wired[NUM_PIECES_BUCKETS];
     /* single pieces, as pieces of several questions are often the same */
