@@ -219,12 +219,11 @@ static bool is_too_large(const struct examination *at, double floor_bytes)
 
 static bool has_no_room(struct examination *at, const struct plan *plan)
 {
+    const struct space *space = at->bnb->search->space;
     struct evaluator *evaluator = at->worker->evaluator;
-    if (!parts_are_open(at->bnb->search->space, plan))
-        return is_too_large(at, evaluate_first_stage_bytes(evaluator, plan));
-    return is_too_large(at, evaluate_leanest_first_bytes(evaluator, plan)) ||
-           is_too_large(at, evaluate_leanest_bytes(evaluator, plan)) ||
-           is_too_large(at, parts_least_bytes(at->bnb->search->space, evaluator, plan));
+    return is_too_large(at, parts_are_open(space, plan)
+                                ? parts_least_bytes(space, evaluator, plan)
+                                : evaluate_first_stage_bytes(evaluator, plan));
 }
 
 static bool examine_plan(void *context, const struct plan *plan)

@@ -150,6 +150,8 @@ double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
     const struct sets_memory *memory = evaluate_sets_memory(evaluator, plan);
     unsigned possible = plan_possible_replays(space->model);
     double least_bytes = HUGE_VAL;
+    if (memory->num_stages == 0)
+        return evaluate_leanest_bytes(evaluator, plan);
     for (unsigned parts = replays_next(0, possible); parts; parts = replays_next(parts, possible))
         if (!replays_overlap(parts))
             least_bytes = fmin(least_bytes, sets_least_bytes(memory, parts, HUGE_VAL));

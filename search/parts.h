@@ -24,7 +24,7 @@ struct plan parts_none(const struct space *space, const struct plan *plan);
 int parts_that_fit(const struct space *space, struct evaluator *evaluator, double most_bytes,
                    const struct plan *plan, unsigned sets[MOST_SETS], double bytes[MOST_SETS]);
 
-/* A lower bound of the peaks of all sets; 0 if there is none (plan_sets_memory). */
+/* A lower bound of the peaks of all sets. */
 double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
                          const struct plan *plan);
 

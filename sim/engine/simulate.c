@@ -425,24 +425,13 @@ double evaluate_least_grouped_bytes(struct evaluator *e, const struct plan *plan
 
 /* A runtime that counts the repeated values by themselves (pass_most_bytes) may need more memory
  * with a set that frees more. */
-static double leanest_bytes(struct evaluator *e, const struct plan *plan,
-                            double (*bytes_of)(struct evaluator *e, const struct plan *plan))
+double evaluate_leanest_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct plan leanest = *plan;
     if (stack_runtime(&e->system->stack)->walks_passes)
         return evaluate_state_floor_bytes(e, plan);
     leanest.replays = REPLAYS_LEANEST;
-    return bytes_of(e, &leanest);
-}
-
-double evaluate_leanest_bytes(struct evaluator *e, const struct plan *plan)
-{
-    return leanest_bytes(e, plan, evaluate_unplaced_bytes);
-}
-
-double evaluate_leanest_first_bytes(struct evaluator *e, const struct plan *plan)
-{
-    return leanest_bytes(e, plan, evaluate_first_stage_bytes);
+    return evaluate_unplaced_bytes(e, &leanest);
 }
 
 static void lower_piece(struct piece_cost *least, const struct piece_cost *piece)

@@ -89,10 +89,9 @@ double evaluate_state_floor_bytes(struct evaluator *evaluator, const struct plan
 double evaluate_first_stage_bytes(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_peak_bytes for any rank order and any full:K in place of full. */
 double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct plan *plan);
-/* A lower bound of evaluate_unplaced_bytes, and one of evaluate_first_stage_bytes, for a plan with
- * selective recompute of any set of the model's modules. */
+/* A lower bound of evaluate_unplaced_bytes for a plan with selective recompute of any set of the
+ * model's modules. */
 double evaluate_leanest_bytes(struct evaluator *evaluator, const struct plan *plan);
-double evaluate_leanest_first_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
 /* A lower bound of evaluate_unplaced_floor_s, as evaluate_work_floor_s is of evaluate_floor_s. */
