@@ -115,27 +115,50 @@ static bool may_be_faster(const struct hunt *hunt, const struct values *counts, 
 
 /* Finds the fastest plan of all counts. Larger counts come first, as they are often the fastest;
  * bounds then rule out most others. It ends when the remaining counts would be slower than the
- * fastest plan even at the GPUs' peak rate. */
+ * fastest plan even at the GPUs' peak rate. Under a time limit the counts from `first` on were
+ * searched before. */
 static void look_for_fastest(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;
-    /* with a time limit the counts from `first` on were searched already */
-    bool has_first = hunt->request->time_limit_s > 0;
-    for (int i = has_first ? first - 1 : counts->count - 1; i >= 0 && !is_over(hunt); i--) {
+    int count = hunt->request->time_limit_s > 0 ? first : counts->count;
+    for (int i = count - 1; i >= 0 && !is_over(hunt); i--) {
         bool is_searched = may_be_faster(hunt, counts, i);
+        show_progress(hunt, count - 1 - i, count);
         if (is_searched)
             search_count(hunt, counts, i, fastest_s(hunt));
-        result->num_searched += is_searched && i < first;
+        result->num_searched += is_searched || i >= first;
     }
 }
 
+/* Whether some number of GPUs meets the deadline. If none does, the result is the fastest plan of
+ * all. The largest number is searched first, as it is most often in time. */
+static bool is_in_reach(struct hunt *hunt, const struct values *counts, int first)
+{
+    struct deadline_result *result = hunt->result;
+    if (first < counts->count)
+        search_count(hunt, counts, counts->count - 1, hunt->deadline_s);
+    if (!result->is_met)
+        look_for_fastest(hunt, counts, first);
+    result->is_met &= !is_over(hunt);
+    return result->is_met;
+}
+
+/* Without a time limit it is found out first whether any number of GPUs meets the deadline; if none
+ * does, no number has to be searched twice. */
 static void walk_counts(struct hunt *hunt, const struct values *counts)
 {
+    struct deadline_result *result = hunt->result;
     int first = 0;
     while (first < counts->count && floor_s(hunt, counts->at[first]) > hunt->deadline_s)
         first++;
+    if (hunt->request->time_limit_s <= 0) {
+        if (!is_in_reach(hunt, counts, first))
+            return;
+        result->is_met = false;
+        result->num_gpus = result->num_searched = 0;
+    }
     look_for_one_in_time(hunt, counts, first);
-    if (!hunt->result->is_met)
+    if (!result->is_met)
         look_for_fastest(hunt, counts, first);
 }
 
