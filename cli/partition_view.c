@@ -128,7 +128,7 @@ static void show_operators(const struct terminal *terminal, const struct view *v
            "backward\n",
            terminal_bold(terminal), view->setup->plan.tp, terminal_plain(terminal));
     printf("  %s%-20s%-12s%-16s%-16s%9s%9s%s\n", terminal_dim(terminal), "operator", "sharding",
-           "before it", "behind it", "own ms", "comm ms", terminal_plain(terminal));
+           "before", "after", "own ms", "comm ms", terminal_plain(terminal));
     for (int i = 0; i < view->problem.num_operators; i++) {
         const struct partition_operator *op = &view->problem.operators[i];
         const struct partition_score *own = &op->score[view->best.of[i]];
@@ -169,14 +169,14 @@ static void show_alternatives(const struct terminal *terminal, const struct view
     printf("\n  %s%-20s%9s%9s%8s%9s%s\n", terminal_bold(terminal), "partition", "ms", "comm ms",
            "units", "GiB", terminal_plain(terminal));
     if (!known_partition_find(&view->problem, &view->best))
-        show_row("(as above)", &view->best, "the best: none of the named partitions");
+        show_row("(table above)", &view->best, "the best; none of the partitions below");
     for (int i = 0; i < num_known_partitions; i++)
         show_alternative(view, &known_partitions[i]);
-    printf("\n  units of S(n-1)/n, S the hidden states of a microbatch: an all-gather or a "
-           "reduce-scatter is 1, an all-reduce 2;\n"
-           "  GiB kept of a layer on the first stage, %.2f at most; proved the best of %.0f "
-           "partitions by dynamic and by integer programming\n",
-           view->problem.budget_bytes / gib, view->num_partitions);
+    printf(
+        "\n  units of S(n-1)/n, S the hidden states of a microbatch: an all-gather or a "
+        "reduce-scatter is 1, an all-reduce 2;\n  GiB is what a layer keeps on the first stage, at "
+        "most %.2f; dynamic and integer programming both proved the best of %.0f partitions\n",
+        view->problem.budget_bytes / gib, view->num_partitions);
 }
 
 static void show(const struct options *options, const struct view *view)

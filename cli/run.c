@@ -162,7 +162,7 @@ static enum launch launch_wanted(const struct options *options, const char *refu
 }
 
 /* Chooses whether passes run as graphs, and sets the same launch mode for the prediction. If
- * --graphs on is not possible, the error gives the reason. */
+ * --graphs on is not possible, a note on stderr gives the reason. */
 static bool choose_graphs(const struct options *options, struct setup *setup,
                           const struct place *place)
 {

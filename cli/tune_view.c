@@ -233,14 +233,14 @@ static void print_proposals(struct tune_answer *answer, const struct options *op
     print_rival(of, of->choice);
     if (of->change[of->choice] < 0 && answer->changes.count > 0)
         printf(", as no change is faster with a probability of %.0f %% or more", 100 * SURE_GAIN);
-    printf(", P(fastest, or within %.0f %% of it) %.0f %%\n", 100 * CLOSE_TO_BEST,
-           100 * of->p_best);
+    printf(", P(within %.0f %% of the fastest) %.0f %%\n", 100 * CLOSE_TO_BEST, 100 * of->p_best);
     for (int i = 0; i < of->num_next; i++) {
         const struct trial *trial = &of->trials[of->next[i].trial];
         const char *words = flag_change_words(&of->flags[of->next[i].trial], &answer->t.arena);
         printf("run %d     ", i + 1);
         print_rival(of, trial->rival);
-        printf(" on %d GPUs, batch %.0f: raises P to %.0f %%, gains %.2g bits\n          %s\n",
+        printf(" on %d GPUs, batch %.0f: raises this probability to %.0f %%, yields %.2g bits of "
+               "information\n          %s\n",
                trial->gpus, trial->batch, 100 * of->next[i].outlook.p_best,
                of->next[i].outlook.bits, *words ? words : "as it is");
     }
@@ -256,7 +256,8 @@ static void print_change(const struct change *change, int number, struct arena *
 {
     printf("change %d  %.3g s", number, change->step_s);
     if (isfinite(change->gain))
-        printf(", gains %.1f %%, P(gain) %s", 100 * change->gain, risk_words(change->p_gain).text);
+        printf(", %.1f %% less time, P(less time) %s", 100 * change->gain,
+               risk_words(change->p_gain).text);
     printf(", P(out of memory) %s\n          %s\n", risk_words(change->plan.prediction.p_oom).text,
            flag_change_words(&change->flags, arena));
 }

@@ -169,9 +169,10 @@ static bool degrees_exist(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
     if (plan->cp > 1)
-        return BROKEN("cp", "cp %d is not in the JSON", plan->cp);
+        return BROKEN("cp", "is %d, for which the JSON has no key", plan->cp);
     if (plan->ep > 1)
-        return BROKEN("ep", "ep %d is an argument of the model's layers, not of the JSON",
+        return BROKEN("ep",
+                      "is %d, which is an argument of the model's layers and not a key of the JSON",
                       plan->ep);
     if (plan->vpp > 1 || strcmp(plan_schedule(plan), "1f1b") != 0)
         return BROKEN("schedule", "DeepSpeed's pipelines run 1f1b with one chunk per stage");
@@ -204,7 +205,7 @@ static bool precision_exists(const struct rule_case *of, struct err *err)
     bool known = plan->precision == PRECISION_BF16 || plan->precision == PRECISION_FP16 ||
                  plan->precision == PRECISION_FP32;
     if (!known)
-        return BROKEN("dtype", "dtype=%s is not in the JSON", precision_names[plan->precision]);
+        return BROKEN("dtype", "%s is not possible in the JSON", precision_names[plan->precision]);
     return plan->gradient_dtype == DTYPE_FP32 ||
            BROKEN("grad", "gradients are kept in fp32, not %s", dtype_names[plan->gradient_dtype]);
 }

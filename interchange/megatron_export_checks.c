@@ -12,7 +12,7 @@ bool megatron_schedule_exists(const struct rule_case *of, struct err *err)
 {
     const char *name = plan_schedule(&of->job->plan);
     return strcmp(name, "1f1b") == 0 || strcmp(name, "interleaved") == 0 ||
-           BROKEN("schedule", "schedule=%s is not in Megatron-LM", name);
+           BROKEN("schedule", "%s is not in Megatron-LM", name);
 }
 
 void megatron_mend_schedule(struct job *job, struct arena *arena)
@@ -45,7 +45,7 @@ void megatron_mend_order(struct job *job, struct arena *arena)
 bool megatron_exchange_exists(const struct rule_case *of, struct err *err)
 {
     return exchange_is_default(&of->job->plan.exchange) ||
-           BROKEN("exchange", "exchange= is not in Megatron-LM, which reduces gradients exactly");
+           BROKEN("exchange", "is not supported: Megatron-LM reduces gradients exactly");
 }
 
 void megatron_mend_exchange(struct job *job, struct arena *arena)
@@ -73,7 +73,7 @@ bool megatron_precision_exists(const struct rule_case *of, struct err *err)
 {
     int precision = of->job->plan.precision;
     return (precision != PRECISION_BF16_PURE && precision != PRECISION_FP8_ROWWISE) ||
-           BROKEN("dtype", "dtype=%s is not in Megatron-LM", precision_names[precision]);
+           BROKEN("dtype", "%s is not in Megatron-LM", precision_names[precision]);
 }
 
 void megatron_mend_precision(struct job *job, struct arena *arena)
@@ -115,21 +115,21 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
     if (plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_PER_OP) != 0)
-        return BROKEN("recompute", "recompute=op-selective is not in Megatron-LM");
+        return BROKEN("recompute", "op-selective is not in Megatron-LM");
     if (plan_mixes_parts(plan))
         return stages_repeat_alike(plan, err);
     if (plan->recompute == RECOMPUTE_SHARE)
-        return BROKEN("recompute", "recompute=block-share: is not in Megatron-LM; block:N is");
+        return BROKEN("recompute", "block-share is not in Megatron-LM; use block:N");
     if (plan->recompute != RECOMPUTE_BLOCK)
         return true;
     for (int i = 1; i < plan->num_recompute_layers; i++)
         if (plan->recompute_layers[i] != plan->recompute_layers[0])
             return BROKEN("recompute",
-                          "chunk %d recomputes %d layers and chunk 0 %d; --recompute-num-layers is "
+                          "chunk %d repeats %d layers and chunk 0 %d; --recompute-num-layers is "
                           "the same number for all chunks",
                           i, plan->recompute_layers[i], plan->recompute_layers[0]);
     return plan->num_recompute_layers == 0 || plan->recompute_layers[0] > 0 ||
-           BROKEN("recompute", "recompute=block:0 recomputes nothing");
+           BROKEN("recompute", "block:0 repeats nothing");
 }
 
 /* Makes all chunks recompute as many layers as the chunk that recomputes most, or makes all stages

@@ -306,7 +306,7 @@ static bool model_is_registered(const struct rule_case *of, struct err *err)
 static bool schedule_exists(const struct rule_case *of, struct err *err)
 {
     return their_schedule(&of->job->plan) ||
-           BROKEN("schedule", "schedule=%s is none of 1f1b, interleaved and gpipe",
+           BROKEN("schedule", "%s is none of 1f1b, interleaved and gpipe",
                   plan_schedule(&of->job->plan));
 }
 

@@ -123,8 +123,7 @@ const struct option_row option_rows[] = {
                "not given." } },
     { "--aspect", NULL, "A", DESIGN,
       { "aspect", .kind = FIELD_NAME, .names = aspect_names, F(design.aspect),
-        .doc = "Number of layers for a width: gpt3: width / 128; levine: by Levine et al. 2020. "
-               "gpt3 when not given." } },
+        .doc = "Number of layers for a width: gpt3: width / 128; levine: the law of Levine et al. 2020. gpt3 when not given." } },
     { "--precision", NULL, "P", PREDICTS | CONVERTS,
       { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
         .doc = "Data type of matrix products, as in the layout's dtype=." } },

@@ -289,7 +289,7 @@ static void say_profile(struct setup *setup)
     say_disturbed(setup, profile);
     provenance_words(&profile->provenance, &words);
     if (!profile->measured)
-        setup_assume(setup, "profile %s: %s; NOT measured on such a machine", profile->name,
+        setup_assume(setup, "profile %s (%s), NOT measured on such a machine", profile->name,
                      text_get(&words));
     text_release(&words);
 }

@@ -80,13 +80,16 @@ static void fill_values(struct text *out, const struct lecture_case *of, double 
 
 static void add_copy_words(struct lecture_row *row, const struct lecture_case *of)
 {
+    static const char *const sharded[] = { "nothing", "master copy and moments",
+                                           "gradients, master copy and moments", "all of them" };
     int ranks = of->setup->plan.tp * of->setup->plan.cp * of->setup->plan.pp;
     lecture_gap(row, "A copy's %d GPU%s %s of state and %s of activations: ", ranks,
                 ranks == 1 ? " holds" : "s hold", in_bytes(of->copy_state_bytes).text,
                 in_bytes(of->copy_activations_bytes).text);
     add_state_words(row, &of->textbook->recipe);
     if (plan_cuts(&of->setup->plan, STATE_OPTIMIZER))
-        lecture_gap(row, ", which ZeRO-%d shards", of->setup->plan.zero);
+        lecture_gap(row, "; ZeRO-%d shards %s", of->setup->plan.zero,
+                    sharded[of->setup->plan.zero]);
     lecture_gap(row, ".");
 }
 
@@ -369,7 +372,7 @@ static void add_kept(struct lecture *lecture, const struct lecture_case *of)
                 of->setup->model.dropout > 0 ? "" : "; nothing is dropped, so there are no masks",
                 model_is_gated(&of->setup->model) ? "; the feed-forward keeps gate and projection"
                                                   : "",
-                plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
+                plan->pp > 1 ? "; the microbatches are those in flight on stage 0" : "");
 }
 
 /* Adds the row of checkpoints, N/K + K for N layers and groups of K: for this plan, or the least

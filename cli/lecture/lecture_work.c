@@ -72,8 +72,8 @@ static void add_flops(struct lecture *lecture, const struct lecture_case *of)
     text_add(&row->filled, "%.5g x %s x %s", flops_a_weight(of->textbook),
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text);
     lecture_gap(row,
-                "The executed ops also include attention's products, but no product with the "
-                "embedding%s.",
+                "The executed ops also include attention's matrix products, but no matrix product "
+                "with the embedding%s.",
                 plan_replays_core(&of->setup->plan) ? ", and attention is recomputed" : "");
 }
 
@@ -94,7 +94,7 @@ static void add_compute(struct lecture *lecture, const struct lecture_case *of)
              of->textbook->utilization);
     lecture_gap(row,
                 "The ops of the busiest stage take as long as these FLOPs at %.1f %% of the peak: "
-                "not all ops are large products, and some only move bytes.",
+                "not all ops are large matrix products, and some only move bytes.",
                 100 * textbook_utilization(of->gpus, of->estimate->flops, busy_s));
 }
 
@@ -118,7 +118,8 @@ static void add_utilization(struct lecture *lecture, const struct lecture_case *
     text_add(&row->filled, "%.5g x %s x %s / (%d x %s x %s)", 6 + 2 * share,
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text, of->gpus.count,
              in_flops_per_s(of->gpus.peak_flops_per_s).text, in_seconds(step_s).text);
-    lecture_gap(row, "%s counts attention's products, but no product with the embedding.",
+    lecture_gap(row,
+                "%s counts attention's matrix products, but no matrix product with the embedding.",
                 share > 0 ? "HFU" : "MFU");
 }
 

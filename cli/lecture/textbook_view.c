@@ -173,9 +173,9 @@ void show_textbook_setup(const struct terminal *terminal, const struct textbook_
     struct text line = { 0 };
     char peak[32];
     units_show(setup->peak_flops_per_s, QUANTITY_FLOPS_PER_S, peak, sizeof peak);
-    text_add(&line, "N %d GPUs%sF %s%sU %.2f, the share of peak of large products%s", //
-             setup->tensor * setup->pipeline * setup->data, dot, peak, dot, setup->utilization,
-             dot);
+    text_add(
+        &line, "N %d GPUs%sF %s%sU %.2f, the share of peak that large matrix products reach%s", //
+        setup->tensor * setup->pipeline * setup->data, dot, peak, dot, setup->utilization, dot);
     text_add(&line, "state in %s\n  alpha and B: ", setup->recipe.name);
     add_link(&line, "tensor", &setup->tensor_link);
     text_add(&line, "%s", dot);

@@ -240,16 +240,16 @@ void validation_add_reason(struct text *out, const struct diagnosis *of)
     int part = diagnosis_part(of);
     text_add(out, "%s: %.0f %% of the step", time_part_table[part].label, 100 * of->share[part]);
     if (of->usual[part] > 0)
-        text_add(out, ", %.0f %% in its source", 100 * of->usual[part]);
+        text_add(out, ", %.0f %% on average in its source", 100 * of->usual[part]);
     text_add(out, "; ");
     if (of->num_suspects == 0 || of->suspects[0].left > 0.9 * of->mean)
         text_add(out, "no single constant explains the errors");
     else
         add_suspect(out, &of->suspects[0], of->mean);
     for (int i = 0; i < of->traits.count; i++)
-        text_add(out, "%s%s", i == 0 ? "; the errors differ by " : ", ", of->traits.column[i]);
+        text_add(out, "%s%s", i == 0 ? "; the errors depend on " : ", ", of->traits.column[i]);
     if (of->traits.count > 0)
-        text_add(out, " (%.0f %% of the variance)", 100 * of->traits.explained);
+        text_add(out, " (which explains %.0f %% of their variance)", 100 * of->traits.explained);
 }
 
 static void add_why(struct text *out, const struct validation *v, int width)

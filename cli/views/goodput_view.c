@@ -246,8 +246,8 @@ static void show_failures(const struct terminal *terminal, const struct goodput 
     text_add(&line, ", %.3g in the run, %.0f %% of them hardware, %.3g hosts lost; ",
              of->interruptions, 100 * of->failures.hardware_share, of->hosts_lost);
     add_duration(&line, of->renewal.restart_s);
-    text_add(&line, " to restart; %d spare host%s at 99 %%", of->spare_hosts,
-             of->spare_hosts == 1 ? "" : "s");
+    text_add(&line, " to restart; %d spare host%s 99 %% of the time", of->spare_hosts,
+             of->spare_hosts == 1 ? " suffices" : "s suffice");
     show_row(terminal, "failures", &line);
 }
 
@@ -267,13 +267,16 @@ static void show_checkpoints(const struct terminal *terminal, const struct run *
     text_add(&line, "%s every %.0f steps, ", bytes, of->steps);
     add_duration(&line, of->interval_s);
     add_storage(&line, of);
-    text_add(&line, "; %s, stops for ", way_words[of->way]);
+    text_add(&line, "; %s: training stops for ", way_words[of->way]);
     add_duration(&line, of->renewal.blocked_s);
+    const char *before = "goodput if ";
     for (int way = 0; way < NUM_CHECKPOINTING; way++) {
         struct goodput other = goodput_in_way(run, (enum checkpointing)way);
-        if (way != (int)of->way && other.kept > 0)
-            text_add(&line, "%s%s %.1f %%", terminal_dot(terminal), way_words[way],
-                     100 * other.kept);
+        if (way == (int)of->way || other.kept <= 0)
+            continue;
+        text_add(&line, "%s%s%s %.1f %%", terminal_dot(terminal), before, way_words[way],
+                 100 * other.kept);
+        before = "if ";
     }
     show_row(terminal, "checkpoint", &line);
 }

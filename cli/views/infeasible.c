@@ -34,7 +34,7 @@ static void show_nearest(const struct terminal *terminal, const struct search_re
     if (result->has_nearest) {
         double lacks = nearest->prediction.peak_memory_bytes - result->planned_bytes;
         plan_write(&nearest->plan, &layout);
-        printf("\n  the nearest lacks %.1f GiB at stage %d: %s\n", lacks / GIB,
+        printf("\n  the plan nearest to fitting lacks %.1f GiB on stage %d: %s\n", lacks / GIB,
                nearest->prediction.peak_stage, text_get(&layout));
     }
     if (result->fewest_gpus > 0) {

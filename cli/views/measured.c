@@ -333,8 +333,9 @@ static void show_losses(const struct measured *m)
                num_skipped, steps);
 }
 
-/* Prints a predicted and a measured value; NaN: not known. */
-static void show_pair(const char *label, double predicted, double measured, const char *unit)
+/* Prints a predicted and a measured value, then a note; NaN: not known. */
+static void show_noted(const char *label, double predicted, double measured, const char *unit,
+                       const char *note)
 {
     if ((predicted <= 0 && measured <= 0) || !isfinite(measured))
         return;
@@ -346,7 +347,12 @@ static void show_pair(const char *label, double predicted, double measured, cons
     printf("%12.4g %s", measured, unit);
     if (predicted > 0 && measured > 0)
         printf("   %+.1f %%", 100 * log(predicted / measured));
-    printf("\n");
+    printf("%s%s\n", *note ? "   " : "", note);
+}
+
+static void show_pair(const char *label, double predicted, double measured, const char *unit)
+{
+    show_noted(label, predicted, measured, unit, "");
 }
 
 static void show_interval(const struct measured *m)
@@ -415,8 +421,8 @@ static void show_table(const struct measured *m)
            "by instruction", "predicted", "measured");
     for (int op = 0; op < NUM_OPCODES; op++)
         if (m->opcodes[op].count > 0)
-            show_pair(opcode_infos[op].text, 1e3 * m->opcodes[op].predicted_s,
-                      1e3 * m->opcodes[op].measured_s, "ms");
+            show_noted(opcode_infos[op].text, 1e3 * m->opcodes[op].predicted_s,
+                       1e3 * m->opcodes[op].measured_s, "ms", opcode_infos[op].meaning);
 }
 
 static void show_graphs(const struct measured *m)
@@ -435,8 +441,8 @@ static void show_profile(const struct measured *m)
         printf("predicted for %s (profile %s%s)", cluster, profile->name,
                profile->is_disturbed ? ", disturbed" : "");
     else
-        printf("no prediction: %s is not a cluster of cores; `simsearch calibrate -o here.json`, "
-               "then --cluster here.json",
+        printf("no prediction, as %s is not a cluster of cores; for one, run `simsearch calibrate "
+               "-o here.json` and add --cluster here.json",
                cluster);
     if (m->session->num_timed > 0)
         printf("; steps took %.4g to %.4g ms (10th to 90th percentile)", 1e3 * m->step_p10_s,

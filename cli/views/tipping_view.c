@@ -63,10 +63,10 @@ void show_tipping_point(const struct tipping_view *view, const struct search_res
         printf("  #%d is faster        ", flip->to + 1);
     else
         printf("  #1 no longer fits   ");
-    printf("with %.1f %% %s %s", 100 * fabs(flip->factor - 1), flip->factor > 1 ? "more" : "less",
-           cost_classes[view->point.cost_class].summary);
+    printf("if this is %.1f %% %s: %s", 100 * fabs(flip->factor - 1),
+           flip->factor > 1 ? "larger" : "smaller", cost_classes[view->point.cost_class].summary);
     if (flip->to < 0)
-        printf(", nor does any other of the %d plans", result->num_top);
+        printf("; nor does any other of the %d plans fit", result->num_top);
     printf("\n");
 }
 

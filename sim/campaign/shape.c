@@ -11,7 +11,7 @@ const char *aspect_source(enum aspect aspect)
 {
     switch (aspect) {
     case ASPECT_GPT3:
-        return "width = 128 layers, as GPT-3 175B (12288 / 96: Brown et al. 2020, table 2.1) and "
+        return "width = 128 x layers, as GPT-3 175B (12288 / 96: Brown et al. 2020, table 2.1) and "
                "LLaMA 7B and 13B (Touvron et al. 2023, table 2)";
     case ASPECT_LEVINE:
         return "ln width = 5.039 + 0.0555 layers (Levine et al. 2020, Limits to depth-efficiencies "

@@ -88,7 +88,7 @@ void provenance_words(const struct provenance *provenance, struct text *out)
         for (size_t j = i + 1; j < num_provenance_fields; j++)
             if (strcmp(group_at(provenance, j), group_at(provenance, i)) == 0)
                 text_add(out, ", %s", provenance_fields[j].name);
-        text_add(out, " %s", group_at(provenance, i));
+        text_add(out, ": %s", group_at(provenance, i));
     }
     if (alike == num_provenance_fields)
         text_add(out, "%s", provenance->products);

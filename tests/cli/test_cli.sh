@@ -262,7 +262,7 @@ LC_ALL=C run 0 "${tiny[@]}"
 run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1' --quiet
 shows '^  whole run   300 B tokens in [0-9.]+ days .90 % interval [0-9.]+ to [0-9.]+. for '
 shows '^  goodput     9[0-9.]+ % of the time . checkpoints'
-[[ $(tail -n 1 out) = "  checkpoint  2.22 TiB every "*"blocking, stops for"*"asynchronous"*"in memory of peers"* ]] ||
+[[ $(tail -n 1 out) = "  checkpoint  2.22 TiB every "*"blocking: training stops for"*"asynchronous"*"in memory of peers"* ]] ||
     fail "expected checkpoints in the last line"
 run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1'
 shows '^ +each host writes checkpoints at 2 GB/s, an assumption, as dgx-h100 states no rate$'
@@ -440,7 +440,7 @@ run 2 "${robust[@]}" --robust region --stack nemo
 run 3 --gpus 8 --model 175b
 says '^simsearch: no plan fits: the smallest needs [0-9.]+ GiB per GPU'
 shows 'memory  '
-shows 'lacks [0-9.]+ GiB at stage'
+shows 'lacks [0-9.]+ GiB on stage'
 shows 'smallest number of GPUs that fits: [0-9]+'
 run 3 --gpus 8 --model 175b --json
 shows '"best": null'
@@ -524,7 +524,7 @@ if asks_large; then
     run 0 "${spaces[@]}"
     shows 'layout .* pp32 .* stages=0,1x126,0$'
     shows 'memory .* of 79.1 GiB .* P\(out of memory\) '
-    shows 'tight, saves [0-9.]+ %: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
+    shows 'tight, [0-9.]+ % less time: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
     shows ', among plans with P\(out of memory\) <= 5 %$'
     shows "proved the best of the searched space: layers divided as Megatron can, "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'

@@ -167,7 +167,7 @@ PY
 run 0 tune unsure/args.txt done.json --gpus 16 --json
 [ "$(chance)" -gt "$before" ] || fail "the runs did not raise P(best): $before %, then $(chance) %"
 run 0 tune unsure/args.txt done.json --gpus 16 --propose -o more.json
-shows 'best +change [1-9], P\(fastest, or within 2 % of it\)'
+shows 'best +change [1-9], P\(within 2 % of the fastest\)'
 [ "$(grep -c '"layout"' more.json)" -ge "$(grep -c '"layout"' done.json)" ] || fail "more.json lacks earlier runs"
 run 2 tune base/args.txt --gpus 16 -o runs.json
 says 'needs --propose'
@@ -197,7 +197,7 @@ printf '{ "schemaVersion": 1, "deviceProperties": [], "traceEvents": [ { "ph": "
     user_annotation 'ProfilerStep#2' 8e6 kernel made_up_gemm 6e6 >trace.json
 run 0 tune base/args.txt trace.json --gpus 16
 shows 'measured  8 s, of which the prediction explains'
-shows 'P\(gain\) (> 99.9|[0-9.]+) %, P\(out of memory\) (< 0.1|[0-9.]+) %$'
+shows 'P\(less time\) (> 99.9|[0-9.]+) %, P\(out of memory\) (< 0.1|[0-9.]+) %$'
 shows 'trace +1 steps: computing 6 s \(predicted [0-9.]+\), only collectives 0 s, idle 2 s'
 run 0 learn base/plan.json trace.json
 shows 'learned from 1 of 1 runs'

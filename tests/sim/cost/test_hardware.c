@@ -187,9 +187,9 @@ static const struct {
     { { "fitted here", "fitted here", "fitted here", "fitted here" }, "fitted here" },
     { { "sibling of a", "sibling of a", "sibling of a", "sibling of a" }, "sibling of a" },
     { { "fitted here", "datasheet", "fitted here", "datasheet" },
-      "products, memory fitted here; attention, network datasheet" },
+      "products, memory: fitted here; attention, network: datasheet" },
     { { "datasheet", "sibling of a", "sibling of b", "datasheet" },
-      "products, network datasheet; attention sibling of a; memory sibling of b" },
+      "products, network: datasheet; attention: sibling of a; memory: sibling of b" },
 };
 
 START_TEST(constants_of_equal_provenance_are_reported_together)
