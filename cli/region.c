@@ -84,8 +84,7 @@ bool find_region(const struct options *options, struct setup *setup,
         return true;
     if (!result->proved_optimal)
         return err_set(err, ERR_USAGE, "--robust region",
-                       "needs a proved answer; %s did not prove it in the given time",
-                       result->method);
+                       "needs a proved best plan; the method %s did not prove one", result->method);
     add_file(&found, &profile_files, "profiles", setup->system.profile.name);
     add_file(&found, &stack_files, "stacks", setup->system.stack.name);
     struct region_request asked = { .search = request,

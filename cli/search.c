@@ -460,8 +460,7 @@ static bool write_certificate(const struct options *options, const struct setup 
         return true;
     if (!result->proved_optimal)
         return err_set(err, ERR_USAGE, "--certificate",
-                       "needs a proved answer; %s did not prove it in the given time",
-                       result->method);
+                       "needs a proved best plan; the method %s did not prove one", result->method);
     json_t *certificate = certificate_of(request, best, err);
     if (!certificate)
         return false;

@@ -170,7 +170,7 @@ static bool can_divide(const struct search_method *method, const struct search_r
     if (search_method_divides(method) || (!request->uneven && !request->recompute_mixes))
         return true;
     return err_set(err, ERR_USAGE, request->uneven ? "--uneven" : "--recompute-mixes",
-                   "expected the method bnb, dp or milp; %s does not support different stages",
+                   "expected the method bnb, dp or milp; the method %s has only equal stages",
                    method->name);
 }
 
@@ -184,10 +184,12 @@ static bool can_join(const struct search_method *method, const struct search_req
     if (!option || search_method_joins(method))
         return true;
     return err_set(err, ERR_USAGE, option,
-                   "expected the method milp; %s does not join stages into types", method->name);
+                   "expected the method milp; the method %s does not have this option",
+                   method->name);
 }
 
-/* Chooses the parts to recompute that give the shortest step. */
+/* Rejects the objective memory if modules to recompute are to be chosen, as they are chosen for the
+ * shortest step. */
 static bool can_pick(const struct search_request *request, struct err *err)
 {
     if (!request->recompute_modules || request->objective != OBJECTIVE_MEMORY)

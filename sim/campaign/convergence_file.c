@@ -15,11 +15,9 @@ const struct field convergence_fields[] = {
       .doc = "The runs on which constants were fitted, and the constants that kept their shipped "
              "values." },
     { .name = "mixing_scale", NUMBER(mixing_scale), .min = 0, .max = 1e30,
-      .doc = "Length, in steps, of the transient of gossip or of periodic averages, divided by n^3 "
-             "A^4 of the theory." },
+      .doc = "Length of the transient of gossip or of periodic averages, in steps, divided by n^3 A^4 (n ranks; A^2: the exchange's factor in the error bound, docs/gradient-exchange.md)." },
     { .name = "memory_scale", NUMBER(memory_scale), .min = 0, .max = 1e30,
-      .doc = "Length, in steps, of the transient of error feedback, divided by n^3 A^4 of the "
-             "theory." },
+      .doc = "The same scale for error feedback." },
     { .name = "heterogeneity", NUMBER(heterogeneity), .min = 0, .max = 0.999,
       .doc = "Share of the variance of one rank's gradients that comes from its own data; 0 for "
              "shuffled data." },

@@ -18,8 +18,7 @@
 const struct field level_fields[] = {
     { .name = "name", TEXT(level, name), .doc = "\"node\", \"rail\", \"pod\" ..." },
     { .name = "size", .kind = FIELD_INT, AT(level, size), .min = 1, .max = 1 << 20,
-      .doc = "Number of units of the level below that one unit of this level connects; for the "
-             "last level, those below one leaf switch." },
+      .doc = "How many units of the level below are in one unit of this level (GPUs in a node, nodes in a pod). Last level: how many units one leaf switch connects." },
     { .name = "fabric", TEXT(level, fabric), .fallback = "",
       .doc = "Kind of link: nvlink..., nvswitch..., pcie..., mesh, ib-..., roce-..." },
     { .name = "bandwidth", QUANTITY(BYTES_PER_S, level, bytes_per_s), .min = 1, .max = 1e18,
@@ -38,14 +37,12 @@ const struct field level_fields[] = {
              "routing." },
     { .name = "oversubscription", .kind = FIELD_NUMBER, AT(level, oversubscription), .min = 1,
       .max = 1e3, .fallback = "1",
-      .doc = "Traffic that leaves a block gets the bandwidth divided by this number." },
+      .doc = "Traffic that leaves a unit of this level gets the bandwidth divided by this number." },
     { .name = "channels", .kind = FIELD_INT, AT(level, channels), .min = 0, .max = 64,
-      .fallback = "0", .doc = "NCCL's ring channels in a whole node; 0: two, or one per network "
-                              "card." },
+      .fallback = "0", .doc = "NCCL's ring channels in a whole node; 0: two, or one per network card if that is more." },
     { .name = "channel_bandwidth", QUANTITY(BYTES_PER_S, level, channel_bytes_per_s), .min = 0,
       .max = 1e18, .fallback = "0 B/s",
-      .doc = "Bandwidth of one channel; 0: an equal part of the level's. Each network card carries "
-             "an equal number of channels." },
+      .doc = "Bandwidth of one channel; 0: the level's bandwidth divided by the number of channels. Each network card carries an equal number of channels." },
     { .name = "nvls_channels", .kind = FIELD_INT, AT(level, nvls_channels), .min = 0, .max = 64,
       .fallback = "0", .doc = "Channels of NVLS; 0: no NVLS." },
     { .name = "nvls_channel_bandwidth", QUANTITY(BYTES_PER_S, level, nvls_intra_bytes_per_s),

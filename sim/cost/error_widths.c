@@ -13,9 +13,8 @@ static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double), "
 
 // clang-format off
 const struct field error_width_fields[] = {
-    { WIDTH(common), .doc = "Half width for the whole step, whatever its time consists of." },
-    { WIDTH(compute), .doc = "Error of matrix products, attention and memory traffic, also of "
-                             "recompute." },
+    { WIDTH(common), .doc = "Half width of the error of the whole step, which does not depend on the parts of its time." },
+    { WIDTH(compute), .doc = "Error of compute: matrix products, attention and memory traffic, with those of recompute." },
     { WIDTH(tensor), .doc = "Error of exposed tensor collectives." },
     { WIDTH(context), .doc = "Error of exposed context collectives." },
     { WIDTH(pipeline), .doc = "Error of messages that block a stage." },

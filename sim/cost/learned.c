@@ -20,7 +20,7 @@ const struct field learned_fields[] = {
     { .name = "ratio_error", .kind = FIELD_NUMBER, AT(ratio_error), .min = 0, .max = 10,
       .doc = "Standard deviation of its logarithm." },
     { .name = "shift", .kind = FIELD_NUMBER, AT(shift), .min = 0, .max = 10,
-      .doc = "Half width of the 90 % interval of the remaining shift of all runs, in log time." },
+      .doc = "Half width, in log time, of the 90 % interval of the error that all runs still have in common." },
     { .name = "runs", .kind = FIELD_INT, AT(runs), .min = 1, .max = 1e6,
       .doc = "Number of runs from which the factor was learned." },
     { .name = "profiles", .kind = FIELD_OTHER, .doc = "Profiles of the GPUs that they ran on." },

@@ -45,13 +45,12 @@ const struct field profile_fields[] = {
     { .name = "gemm_half_k", NUMBER(profile, gemm_half_k), .min = 0, .max = 1e6,
       .doc = "Inner dimension at which products reach half of gemm_efficiency." },
     { .name = "fp8_product_efficiency", NUMBER(profile, narrow[DTYPE_FP8].efficiency), SHARE,
-      .fallback = "0.9", .doc = "Share of gemm_efficiency that fp8 products reach of the fp8 peak." },
+      .fallback = "0.9", .doc = "Large fp8 products reach this number times gemm_efficiency of the fp8 peak." },
     { .name = "fp8_half_k", NUMBER(profile, narrow[DTYPE_FP8].half_k), .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Inner dimension at which fp8 products reach half of their rate; 0: twice gemm_half_k." },
     { .name = "fp4_product_efficiency", NUMBER(profile, narrow[DTYPE_FP4].efficiency), .min = 0, .max = 1.5,
       .fallback = "0",
-      .doc = "Share of gemm_efficiency that fp4 products reach of the fp4 peak; 0: never measured, "
-             "so only the memory of plans in fp4 is predicted." },
+      .doc = "Large fp4 products reach this number times gemm_efficiency of the fp4 peak; 0: never measured, so only the memory of plans in fp4 is predicted." },
     { .name = "fp4_half_k", NUMBER(profile, narrow[DTYPE_FP4].half_k), .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Inner dimension at which fp4 products reach half of their rate; 0: four times "
              "gemm_half_k." },
