@@ -242,12 +242,12 @@ static void add_unfused_attention(struct builder *b, const struct attention_inpu
     add_context(b, &sizes, inputs, values);
 }
 
-/* The forward is one kernel with two products. The backward recomputes the scores and has five
- * products. The op keeps the log-sum-exp of each row and its output; the projection keeps the
- * output too, except in fp8. The backward reads five tensors of the output's size and writes three,
- * dq in fp32: 2.5 times the forward's traffic. One kernel before the backward computes row sums,
- * and one after it converts dq to 16 bits (FlashAttention 2, flash_bwd_launch_template.h). The
- * kernels skip keys of other documents. */
+/* The forward is one kernel with two matrix products. The backward recomputes the scores and has
+ * five. The op keeps the log-sum-exp of each row and its output; the projection keeps the output
+ * too, except in fp8. The backward reads five tensors of the output's size and writes three, dq in
+ * fp32: 2.5 times the forward's traffic. One kernel before the backward computes row sums, and one
+ * after it converts dq to 16 bits (FlashAttention 2, flash_bwd_launch_template.h). The kernels skip
+ * keys of other documents. */
 static void add_flash_attention(struct builder *b, const struct attention_inputs *inputs)
 {
     const struct layer_dims *d = b->dims;

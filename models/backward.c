@@ -101,8 +101,9 @@ static void pass_gradient(struct maker *m, int gradient, int value)
     m->gradient[value] = (short)gradient;
 }
 
-/* The same, added to the gradient from the value's other readers. The op that made `gradient` adds
- * it, or, if that op adds another gradient already, the op that made that one. */
+/* Like pass_gradient, but if `value` already has a gradient from other readers, both are added. The
+ * op that made `gradient` adds the other one or, if that op already adds some gradient, the op that
+ * made that gradient. */
 static void pass_or_add_gradient(struct maker *m, int gradient, int value)
 {
     short had = m->gradient[value];
@@ -135,7 +136,7 @@ static int gradient_of(const struct maker *m, const struct op *forward)
 /* --- ops -------------------------------------------------------------------------------------- */
 
 /* Number of times that operands without rows (weights) are read or written: once per row block, or
- * once. */
+ * once if there are none. */
 static double num_row_blocks(const struct op *op)
 {
     return op->row_blocks > 1 ? op->row_blocks : 1;
@@ -219,8 +220,8 @@ static bool sums_bias(const struct maker *m, const struct op *gemm)
 
 /* The weight gradient X^T . dY, a product of n x k from m, and its addition to the main gradient.
  * Either the product adds, and then reads and writes the accumulator, or a second kernel adds,
- * which also reads the product's output. The product cannot sum the bias gradient; a small kernel
- * does. */
+ * which also reads the product's output. If the op also sums the bias gradient (sums_bias), it has
+ * a further small kernel for that. */
 static void push_weight_gradient(struct maker *m, const struct op *gemm, int gradient, int input)
 {
     const struct layer_options *options = m->options;

@@ -50,8 +50,8 @@ static bool is_in_turn(const struct builder *b)
     return b->model->routing.kind == ROUTING_IN_TURN;
 }
 
-/* Adds the product with the router's matrix, which every tensor rank holds whole. Its logits are
- * fp32. */
+/* Adds the matrix product with the router's weight, which every tensor rank holds whole. Its logits
+ * are fp32. */
 static void add_router(struct builder *b)
 {
     double experts = b->model->experts;
@@ -272,7 +272,8 @@ static double padded_rows(const struct builder *b)
 /* Copies the current rows to or from blocks that start at multiples of the recipe's alignment
  * (Transformer Engine, Fp8Padding and Fp8Unpadding in Megatron Core's TEGroupedMLP). Hybrid-EP
  * writes aligned blocks as it receives rows. Nothing is copied if all numbers of rows are multiples
- * already (Fp8Padding.forward returns its input), as with a capacity that is one. */
+ * already (Fp8Padding.forward returns its input), as is the case if the capacity is such a
+ * multiple. */
 static void add_padding(struct builder *b, const char *name, double padded, double element_bytes,
                         double gradient_bytes)
 {

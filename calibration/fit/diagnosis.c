@@ -171,7 +171,8 @@ double explain_errors(const double *errors, const double *sensitivities, int n, 
     return 0;
 }
 
-/* The change, limited so that the value stays within the file's bounds in all systems. */
+/* The change, limited so that in all systems the value stays within the bounds that the field table
+ * states for its key. */
 static double within_bounds(const struct evidence *e, const struct constant *constant, int n,
                             double change)
 {

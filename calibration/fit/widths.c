@@ -22,9 +22,10 @@ static double variance_of(const struct width_row *row, const double *v)
     return sum;
 }
 
-/* One row's contribution to expectation maximisation. Given variances v and the row's error e with
- * total variance V, the error of class k (such as compute) has mean c e and variance share^2 v_k (1
- * - c), where c = share^2 v_k / V. The row's weight for v_k is c. */
+/* One row's contribution to expectation maximisation. Given the variances v and the row's error e,
+ * whose total variance is V, the error of class k (such as compute) has mean c e and variance
+ * share^2 v_k (1 - c), where c = share^2 v_k / V. The new v_k is the weighted mean over the rows of
+ * this error's mean square divided by share^2. */
 static void add_row(const struct width_row *row, double weight, double cutoff, const double *v,
                     double *sums, double *weights)
 {

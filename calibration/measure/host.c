@@ -307,7 +307,7 @@ static bool measure_shape(struct calibration *w, int i, struct err *err)
 static bool sweep_ops(struct calibration *w, struct err *err)
 {
     double seconds;
-    if (!begin(w, "products, attention, updates", times(w)->sweep_s, &seconds, err))
+    if (!begin(w, "matrix products, attention, updates", times(w)->sweep_s, &seconds, err))
         return false;
     double fitting = ceil(GPU_SWEEP_MOST_REPEATS * seconds / times(w)->sweep_s);
     int repeats = budget_repeats(fitting, 1, GPU_SWEEP_MOST_REPEATS);
@@ -386,8 +386,8 @@ static void describe(struct calibration *w, double start_s)
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
 }
 
-/* Opens the resume file, which the first rank writes. It is opened before the first measurement, to
- * detect an unwritable file early. */
+/* Prepares the log of a GPU's clocks and power. Fails on the first rank if NVIDIA's library is
+ * missing or no file in calibration/hardware lists this GPU. */
 static bool open_log(struct calibration *w, struct err *err)
 {
     struct err unheard = { 0 };

@@ -383,12 +383,11 @@ json_t *host_level_json(const struct host_measured *m)
     return level;
 }
 
-/* If transfers and compute slow each other down by less than this factor, messages between stages
- * are assumed to overlap compute. A core that copies data to the operating system cannot compute at
- * the same time. If the link is
- * slower than this copy, data are transferred while the core computes, as exec/run/step.c does not
- * wait for sends. Gradient collectives begin when a chunk has all gradients, so they are exposed in
- * both cases. */
+/* Messages between stages are assumed to overlap compute if transfers and compute slow each other
+ * down by less than this factor. A core that copies data to the operating system cannot compute at
+ * the same time; but if the link is slower than this copy, most of the transfer happens while the
+ * core computes, as exec/run/step.c does not wait for sends. Gradient collectives begin when a
+ * chunk has all gradients, so they are exposed in both cases. */
 static const double free_slowdown = 1.25;
 
 static json_t *stack_json(const struct host_measured *m, const struct stack *stack)

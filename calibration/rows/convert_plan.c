@@ -283,8 +283,9 @@ static void spread_layers(const struct conversion *of, struct plan *plan)
                                : "layers do not divide: the first chunks have one more");
 }
 
-/* A measured run did not run out of memory. Predicted peaks exceed the measured ones by at most 10
- * %, once by 20 %. So a run whose predicted peak exceeds the memory by more did recompute. */
+/* A measured run did not run out of memory, and predicted peaks exceed measured ones by at most 10
+ * %, in one case by 20 %. So a run must have recomputed if its predicted peak without recompute
+ * exceeds the memory by more than 25 %. */
 static const double surely_too_large = 1.25;
 
 static bool fits_surely_not(const struct system *system, const struct model *model,
@@ -296,8 +297,8 @@ static bool fits_surely_not(const struct system *system, const struct model *mod
     return bytes > surely_too_large * gpu_usable_bytes(&system->gpu);
 }
 
-/* A row that does not mention recompute had none, unless the run would need far more memory than a
- * GPU has without recompute, and fits with it. */
+/* A run whose row does not mention recompute had none, unless it fits only with recompute: without
+ * recompute it needs far more memory than a GPU has, with full recompute it does not. */
 static void assume_recompute(const struct conversion *of, struct plan *plan)
 {
     const struct system *system = of->out->system;
