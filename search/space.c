@@ -459,7 +459,7 @@ static const char *name_space(const struct space *space, const struct space_requ
     const struct plan *base = &space->base;
     struct plan usual = plan_default();
     bool megatron_order = memcmp(base->order, usual.order, sizeof usual.order) == 0;
-    text_add(&name, "%s, %s rank order, tp%s pp dp mb vpp sp zero recompute",
+    text_add(&name, "%s; %s rank order; all values of tp%s pp dp mb vpp sp zero recompute",
              base->chunk_layers             ? "given chunks"
              : space->chunks == CHUNKS_EVEN ? "even chunks"
                                             : "layers divided as Megatron can",
@@ -470,22 +470,24 @@ static const char *name_space(const struct space *space, const struct space_requ
     for (int axis = NUM_NAMED_AXES; axis < num_axes; axis++)
         text_add(&name, " %s", axes[axis]->name);
     if (!space->splits_attention)
-        text_add(&name, ", cp %d", base->cp);
+        text_add(&name, "; cp %d", base->cp);
     if (space->model->experts > 0)
-        text_add(&name, ", ep and etp folded over tp, cp and dp");
+        text_add(&name, "; ep and etp folded over tp, cp and dp");
     else
-        text_add(&name, ", ep %d", base->ep);
+        text_add(&name, "; ep %d", base->ep);
     if (space->model->mtp > 0 && space->chunks != CHUNKS_EVEN && !base->chunk_layers &&
         !space->mtp_is_fixed)
-        text_add(&name, ", modules for later tokens beside the head or apart");
+        text_add(
+            &name,
+            "; modules that predict later tokens in the chunk of the head or in the one before it");
     if (space->picks_modules)
-        text_add(&name, ", selective recompute of the fastest modules that fit");
+        text_add(&name, "; selective recompute of the fastest modules that fit");
     if (request->fix && *words_begin(request->fix))
-        text_add(&name, ", fixed %s", words_begin(request->fix));
+        text_add(&name, "; fixed %s", words_begin(request->fix));
     if (request->forbid && *words_begin(request->forbid))
-        text_add(&name, ", without %s", words_begin(request->forbid));
+        text_add(&name, "; without %s", words_begin(request->forbid));
     if (request->also) {
-        text_add(&name, ", with the values of ");
+        text_add(&name, "; also the values of ");
         plan_write(request->also, &name);
     }
     return text_keep(&name, arena);

@@ -67,7 +67,7 @@ static struct among_text among_words(const struct search_result *result)
 {
     struct among_text words = { "" };
     if (result->oom_risk > 0 && result->oom_risk < 0.5)
-        snprintf(words.text, sizeof words.text, ", among plans with P(out of memory) <= %s",
+        snprintf(words.text, sizeof words.text, "; only plans with P(out of memory) <= %s",
                  risk_words(result->oom_risk).text);
     return words;
 }

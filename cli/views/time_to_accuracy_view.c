@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Adds the number of steps; null: the accuracy is never reached. */
 void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to)
 {
     json_object_set_new(object, "steps_by", json_string(steps_basis_names[to->basis]));

@@ -16,13 +16,13 @@ static const char *space_name(const struct search *search, const struct search_r
     struct text name = { 0 };
     text_add(&name, "%s", result->space_name);
     if (request->stage_types > 0)
-        text_add(&name, ", at most %d types of stages", request->stage_types);
+        text_add(&name, "; at most %d types of stages", request->stage_types);
     if (request->same_recompute)
-        text_add(&name, ", the same recompute for all stages");
+        text_add(&name, "; the same recompute for all stages");
     if (request->host_memory_bytes > 0) {
         char bytes[64];
         units_show(request->host_memory_bytes, QUANTITY_BYTES, bytes, sizeof bytes);
-        text_add(&name, ", %s of host memory per node", bytes);
+        text_add(&name, "; %s of host memory per node", bytes);
     }
     text_add(
         &name,

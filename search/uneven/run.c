@@ -28,7 +28,8 @@ static void name_dealt(const struct search *search, struct text *name)
     if (!lattice_deals(search) || (!is_fixed && (*base->schedule || !has_chunks)))
         return;
     text_add(name, "%s%s%s also any number of layers per stage%s", name->length > 0 ? "; " : "",
-             is_fixed ? "schedule " : "", is_fixed ? plan_schedule(base) : "interleaved",
+             is_fixed ? "with schedule=" : "with interleaved stages",
+             is_fixed ? plan_schedule(base) : "",
              is_fixed && base->vpp == 1 ? "" : ", dealt to its chunks one by one");
 }
 
@@ -43,16 +44,16 @@ static const char *name_space(const struct search *search, struct arena *arena)
                                                    : "";
     struct text name = { 0 }, parts = { 0 };
     if (!lacks && !plan_is_dealt(&search->space->base))
-        text_add(&parts, "1f1b also %s%s%s%s", request->uneven ? "uneven chunks" : "",
+        text_add(&parts, "with 1f1b also %s%s%s%s", request->uneven ? "uneven chunks" : "",
                  request->uneven && request->recompute_mixes ? " and " : "", mixes,
-                 request->uneven ? "" : ", if all have equally many layers");
+                 request->uneven ? "" : ", if all stages have equally many layers");
     if (lacks)
         text_add(&parts, "no uneven stages with %s", lacks);
     else
         name_dealt(search, &parts);
-    text_add(&name, "%s; %s%s", search->space->name, lacks ? "" : "in ", text_get(&parts));
+    text_add(&name, "%s; %s", search->space->name, text_get(&parts));
     if (!lacks && search->space->picks_modules && !lattice_mixes_parts(search))
-        text_add(&name, ", there selective of attention's core");
+        text_add(&name, "; with uneven stages, selective recompute is that of attention's core");
     text_release(&parts);
     return text_keep(&name, arena);
 }

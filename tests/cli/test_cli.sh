@@ -502,7 +502,7 @@ done
 uneven=(--gpus 32 --model llama3-8b --fix pp4 --uneven --space even)
 run 0 "${uneven[@]}"
 shows 'stages=9,8,8,7'
-shows 'proved the best of the searched space: .*; in 1f1b also uneven chunks'
+shows 'proved the best of the searched space: .*; with 1f1b also uneven chunks'
 shows 'without uneven stages  tp1 pp4 dp8'
 shows '#1 takes [0-9.]* % less; simulated event by event it takes [0-9.]* s and #1 [0-9.]* % less'
 run 0 "${uneven[@]}" --recompute-mixes --method dp --json
@@ -525,8 +525,8 @@ if asks_large; then
     shows 'layout .* pp32 .* stages=0,1x126,0$'
     shows 'memory .* of 79.1 GiB .* P\(out of memory\) '
     shows 'tight, [0-9.]+ % less time: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
-    shows ', among plans with P\(out of memory\) <= 5 %$'
-    shows "proved the best of the searched space: layers divided as Megatron can, "
+    shows '; only plans with P\(out of memory\) <= 5 %$'
+    shows "proved the best of the searched space: layers divided as Megatron can; "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
 # A layout whose risk of running out of memory exceeds the accepted risk is ranked, but the space is not
@@ -543,7 +543,7 @@ shows '"p_oom": 0\.[0-9]+,'
 shows '"memory_low_bytes": '
 hides '"tight": '
 run 0 "${spaces[@]}" --space even --json
-shows '"space_name": "even chunks, '
+shows '"space_name": "even chunks; '
 shows '"leaves_out": "splits that are not even .--space megatron., '
 run 0 --gpus 8 --model tiny --space all --json
 shows '"leaves_out": ""'
@@ -555,7 +555,7 @@ mine="tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 if asks_large; then
     run 0 "${spaces[@]}" --space even --compare "$mine"
     shows '^    was faster than every plan of the requested space'
-    shows "with the values of tp8 cp2 pp16 "
+    shows "also the values of tp8 cp2 pp16 "
     run 0 "${spaces[@]}" --fix "tp8 pp16" --compare "$mine" --json
     shows '"left_out": false'
 fi

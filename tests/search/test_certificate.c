@@ -307,7 +307,7 @@ static bool has_row_of(json_t *certificate, const char *words)
 static bool parts_are_others(struct random *rng, json_t *certificate)
 {
     (void)rng;
-    static const char words[] = ", selective recompute of the fastest modules that fit";
+    static const char words[] = "; selective recompute of the fastest modules that fit";
     const char *name = json_string_value(json_object_get(certificate, "space_name"));
     const char *at = strstr(name, words);
     char other[512];

@@ -427,7 +427,7 @@ START_TEST(unfused_attention_is_not_split_over_context_ranks)
     ck_assert_msg(ok, "%s: %s", err.where, err.msg);
     struct search_request request = new_request();
     struct search_result result = search_of(&request);
-    ck_assert_ptr_nonnull(strstr(result.space_name, ", cp 1"));
+    ck_assert_ptr_nonnull(strstr(result.space_name, "; cp 1"));
     for (int i = 0; i < result.num_top; i++)
         ck_assert_int_eq(result.top[i].plan.cp, 1);
     search_result_release(&result);

@@ -396,8 +396,8 @@ START_TEST(the_name_of_a_space_states_fixed_and_omitted_words)
 {
     struct space space = new_space(8, " tp2", "pp");
     ck_assert_str_eq(space.name,
-                     "layers divided as Megatron can, Megatron's rank order, tp cp pp dp mb "
-                     "vpp sp zero recompute, ep 1, fixed tp2, without pp");
+                     "layers divided as Megatron can; Megatron's rank order; all values of tp cp "
+                     "pp dp mb vpp sp zero recompute; ep 1; fixed tp2; without pp");
 }
 END_TEST
 
