@@ -128,9 +128,9 @@ START_TEST(one_number_of_ranks_at_one_rate_does_not_determine_noise)
 {
     struct curves c = { .request = { .least = -1 } };
     add(&c, "allreduce", 8, 0.4, 0, 1000);
-    check_refused(&c, "noise", "another number of ranks");
+    check_refused(&c, "noise", "another learning rate or number of ranks");
     add(&c, "allreduce", 8, 0.4, 0, 500);
-    check_refused(&c, "noise", "another number of ranks");
+    check_refused(&c, "noise", "another learning rate or number of ranks");
 }
 END_TEST
 
@@ -168,7 +168,7 @@ START_TEST(a_run_that_ends_too_early_is_refused)
     add(&c, "allreduce", 2, 0.01, 0, 40);
     add(&c, "allreduce", 8, 0.01, 0, 40);
     ck_assert(!fit(&c));
-    ck_assert_msg(strstr(c.err.msg, "longer runs") != NULL, "%s: %s", c.err.where, c.err.msg);
+    ck_assert_msg(strstr(c.err.msg, "longer ones") != NULL, "%s: %s", c.err.where, c.err.msg);
 }
 END_TEST
 
