@@ -127,6 +127,20 @@ static void exclude(void *context, const struct plan_rule *rule, double count)
     tally_broken(&look->worker->tally, rule, count * look->orders.count);
 }
 
+/* Whether no plan of the site is needed. The bound that holds for the given rank orders is the last
+ * one, as it needs the costs of the pieces in every order. */
+static bool site_is_out(struct look *look, const struct plan *first, int families)
+{
+    struct evaluator *evaluator = look->worker->evaluator;
+    double least_bytes =
+        space_least_floor_bytes(space_of(look->run), evaluator, first, look->least_bytes);
+    return are_out(look, least_bytes, 0, families) ||
+           (look->orders.count > 1 &&
+            are_out(look, least_bytes, evaluate_compute_floor_s(evaluator, first), families)) ||
+           are_out(look, least_bytes, evaluate_block_floor_s(evaluator, first, &look->orders),
+                   families);
+}
+
 static void list_site(void *context, size_t site, int id)
 {
     struct run *run = context;
@@ -140,11 +154,7 @@ static void list_site(void *context, size_t site, int id)
         return;
     struct visitor visitor = { list_family, exclude, &look };
     int families = space_begin_block(space_of(run), site, &visitor, &first);
-    if (families > 0 &&
-        !are_out(
-            &look,
-            space_least_floor_bytes(space_of(run), worker->evaluator, &first, look.least_bytes),
-            evaluate_block_floor_s(worker->evaluator, &first, &look.orders), families))
+    if (families > 0 && !site_is_out(&look, &first, families))
         space_walk_begun(space_of(run), site, &first, &visitor);
 }
 

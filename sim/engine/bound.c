@@ -144,6 +144,14 @@ double evaluation_floor_s(const struct evaluation *w)
 
 /* --- all stages together ------------------------------------------------------------------- */
 
+/* Compute alone, which is the same in every rank order. */
+static double compute_piece_s(const struct evaluation *w, int piece)
+{
+    const struct piece_cost *cost = &w->pieces->at[piece];
+    return w->slowdown *
+           (cost->forward.compute_s + cost->backward.compute_s + cost->weight.compute_s);
+}
+
 /* A lower bound of the time of one microbatch's passes over a piece. Exchanges of experts' rows are
  * left out, as a paired pass may overlap them, and so is the host's overhead. */
 static double least_piece_s(const struct evaluation *w, int piece)
@@ -164,19 +172,20 @@ double evaluation_layer_floor_s(const struct evaluation *w)
     return fmax(0, (1 - rounding) * least_s);
 }
 
-/* A lower bound of the time of one microbatch's passes over the whole model in this many chunks. */
-static double least_passes_s(const struct evaluation *w, int chunks)
+/* A lower bound of the time of one microbatch's passes over the whole model in this many chunks,
+ * from a bound for each piece. */
+static double least_passes_s(const struct evaluation *w, int chunks,
+                             double (*piece_s)(const struct evaluation *w, int piece))
 {
     int counts[MAX_BLOCK_KINDS];
     double host_s = chunks * w->system->stack.host.microbatch_s;
-    double sum_s = host_s + least_piece_s(w, PIECE_EMBEDDING) + least_piece_s(w, PIECE_HEAD);
+    double sum_s = host_s + piece_s(w, PIECE_EMBEDDING) + piece_s(w, PIECE_HEAD);
     model_count_kinds(w->model, 0, w->model->layers, counts);
     for (int kind = 0; kind < w->pieces->num_kinds; kind++)
-        sum_s += counts[kind] * least_piece_s(w, kind);
+        sum_s += counts[kind] * piece_s(w, kind);
     if (w->model->mtp > 0)
-        sum_s +=
-            w->model->mtp * (least_piece_s(w, PIECE_LATER) + least_piece_s(w, PIECE_LATER_HEAD) +
-                             least_piece_s(w, PIECE_LATER_EMBEDDING));
+        sum_s += w->model->mtp * (piece_s(w, PIECE_LATER) + piece_s(w, PIECE_LATER_HEAD) +
+                                  piece_s(w, PIECE_LATER_EMBEDDING));
     return sum_s;
 }
 
@@ -202,15 +211,26 @@ double evaluation_mean_floor_s(const struct evaluation *w)
     bool is_whole = plan->vpp == 1 && !generator_splits(w->generator);
     if (!has_mean_floor(w))
         return 0;
-    double passes_s = (1 - mean_rounding) * least_passes_s(w, plan_chunks(plan));
+    double passes_s = (1 - mean_rounding) * least_passes_s(w, plan_chunks(plan), least_piece_s);
     return is_whole ? passes_s / (1 - pow(1 - 1 / m, p)) : passes_s * m / p;
 }
 
 /* The first of the two bounds above, with the fewest chunks. */
-double evaluation_chunks_floor_s(const struct evaluation *w)
+static double chunks_floor_s(const struct evaluation *w,
+                             double (*piece_s)(const struct evaluation *w, int piece))
 {
     if (!has_mean_floor(w))
         return 0;
-    double passes_s = (1 - mean_rounding) * least_passes_s(w, w->plan->pp);
+    double passes_s = (1 - mean_rounding) * least_passes_s(w, w->plan->pp, piece_s);
     return passes_s * w->num_microbatches / w->plan->pp;
+}
+
+double evaluation_chunks_floor_s(const struct evaluation *w)
+{
+    return chunks_floor_s(w, least_piece_s);
+}
+
+double evaluation_compute_floor_s(const struct evaluation *w)
+{
+    return chunks_floor_s(w, compute_piece_s);
 }

@@ -517,6 +517,12 @@ double evaluate_block_floor_s(struct evaluator *e, const struct plan *plan,
     return time_ratio_of(e->system, e->model) * evaluation_chunks_floor_s(&w);
 }
 
+double evaluate_compute_floor_s(struct evaluator *e, const struct plan *plan)
+{
+    struct evaluation w = evaluation_begin(e, plan);
+    return time_ratio_of(e->system, e->model) * evaluation_compute_floor_s(&w);
+}
+
 struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)
 {
     struct evaluation w = evaluation_begin(e, plan);

@@ -102,6 +102,9 @@ double evaluate_unplaced_work_floor_s(struct evaluator *evaluator, const struct 
  * plan's own), one of evaluate_unplaced_work_floor_s. */
 double evaluate_block_floor_s(struct evaluator *evaluator, const struct plan *plan,
                               const struct rank_orders *orders);
+/* A lower bound of evaluate_block_floor_s in any rank order, without messages. It needs the pieces
+ * of one order only. */
+double evaluate_compute_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of a step's fixed cost, when no stage's passes of a microbatch take longer than
  * `passes_s`. The fixed cost is the host overhead minus the time that is saved if a gradient

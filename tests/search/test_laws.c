@@ -439,6 +439,9 @@ static void check_block_floor(struct evaluator *evaluator, const struct plan *pl
     other.mtp_place = plan_may_place_apart(plan, &question.model) ? MTP_APART - plan->mtp_place : 0;
     check_at_most(evaluate_block_floor_s(evaluator, &other, NULL),
                   evaluate_work_floor_s(evaluator, plan), plan, "lower bound of the block");
+    check_at_most(evaluate_compute_floor_s(evaluator, &other),
+                  evaluate_block_floor_s(evaluator, plan, orders), plan,
+                  "lower bound of the block's compute");
     check_at_most(evaluate_block_floor_s(evaluator, &other, orders),
                   evaluate_unplaced_work_floor_s(evaluator, plan, orders), plan,
                   "lower bound of the block in all rank orders");
