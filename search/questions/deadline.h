@@ -20,8 +20,8 @@ struct deadline_result {
     struct arena arena;
 };
 
-/* Searches every count up to the system's number of GPUs (counts_all) that could meet the deadline,
- * from the fewest up. More GPUs are not always faster, since their data ranks may not divide the
+/* Searches every count up to the system's number of GPUs (counts_all) that could meet the deadline.
+ * More GPUs are not always faster, since their data ranks may not divide the
  * batch. The model's tokens must be known. False only when the request is wrong. Release the result
  * in either case. */
 bool search_deadline(const struct search_request *asked, double deadline_s,
