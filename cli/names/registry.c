@@ -183,7 +183,7 @@ static bool add_profile(json_t *list, const char *name, json_t *aliases, struct 
     }
     struct text summary = { 0 };
     provenance_words(&profile.provenance, &summary);
-    text_add(&summary, "%s, 90 %% interval -%.0f/+%.0f %%",
+    text_add(&summary, "%s; 90 %% interval -%.0f/+%.0f %%",
              profile.is_disturbed ? ", disturbed" : "", 100 * (1 - exp(-profile.error_log)),
              100 * (exp(profile.error_log) - 1));
     json_t *entry = add_entry(list, name, aliases, text_get(&summary), profile.source);

@@ -88,7 +88,7 @@ static const struct {
     { "2x 25 Gb/s per node", 0.25, 3.125e9, 2, "bandwidth as stated" },
     { "800 Gb/s per GPU", 1, 25e9, 8, "faster than the host's link" },
     { "InfiniBand, fat tree", 1, 25e9, 8, "InfiniBand of unstated speed" },
-    { "carrier pigeons", 1, 12.5e9, 8, "words of the network not known" },
+    { "carrier pigeons", 1, 12.5e9, 8, "network not recognised" },
 };
 
 START_TEST(a_network_described_in_words_has_the_stated_speed)
