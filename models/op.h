@@ -12,43 +12,44 @@
 #include <stdbool.h>
 
 // clang-format off
-#define OP_KINDS(X)                                                                             \
-    /* name            text              what m, n, k, batch mean */                            \
-    X(GEMM,            "gemm",           "batch m x n from k: a linear layer, or a gradient")    \
-    X(SCORES,          "scores",         "batch products m x n from k: q by k transposed")      \
-    X(SOFTMAX,         "softmax",        "batch of m rows of n: scale, mask, softmax, dropout") \
-    X(ATTENTION_VALUES,"context",        "batch products m x n from k: probabilities by v")     \
-    X(FLASH_ATTENTION, "flash_attention","batch heads, m queries by n keys of k dimensions")    \
-    X(NORM,            "norm",           "m rows of n")                                         \
-    X(ACTIVATION,      "activation",     "m rows of n outputs: gelu, relu or gated silu")       \
-    X(ROTARY,          "rotary",         "m rows of n")                                         \
-    X(RESIDUAL,        "residual",       "m rows of n: bias, dropout, add")                     \
-    X(EMBEDDING,       "embedding",      "m rows of n out of a table of k rows")                \
-    X(CROSS_ENTROPY,   "cross_entropy",  "m rows of n logits")                                  \
-    X(BIAS_GRAD,       "bias_grad",      "m rows of n summed over m")                           \
-    X(QUANTIZE,        "quantize",       "m rows of n from 16 bits to fewer")                   \
-    X(ROUTE,           "route",          "m rows of n experts, k chosen; batch places of each") \
-    X(DISPATCH,        "dispatch",       "m rows of n, each to k places of experts")            \
-    X(SORT,            "sort",           "m rows of n, put in the order of batch experts")      \
-    X(COMBINE,         "combine",        "m rows of n, each from k places of experts")          \
-    X(HEADS,           "heads",          "m rows of n: latent queries, keys and values as heads") \
-    X(SCAN,            "scan",           "batch heads, m tokens: a state of k x n for each head")   \
-    X(JOIN,            "join",           "m rows of n, of two values side by side")              \
-    X(CHOOSE,          "choose",         "m rows of n keys' scores, of which k keys are chosen")  \
-    X(INDEX_LOSS,      "index_loss",     "batch heads, m queries by n chosen keys of k dimensions") \
-    /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
-    X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
-    X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
-    X(TENSOR_JOIN,     "tensor_join",    "m rows of n, of which each rank has columns")         \
-    X(CP_ENTER,        "context_enter",  "m rows of n, of which k are of keys and values")      \
-    X(CP_LEAVE,        "context_leave",  "m rows of n, of which k are of keys and values")      \
-    X(EXPERT_ENTER,    "expert_enter",   "m rows of n, to the ranks of their experts, k in all") \
-    X(EXPERT_LEAVE,    "expert_leave",   "m rows of n, back from the ranks of their experts")    \
-    X(ALL_REDUCE,      "all_reduce",     "comm_bytes on every rank")                            \
-    X(ALL_GATHER,      "all_gather",     "comm_bytes after gathering")                          \
-    X(REDUCE_SCATTER,  "reduce_scatter", "comm_bytes before scattering")                        \
-    X(ALL_TO_ALL,      "all_to_all",     "batch exchanges of comm_bytes of a rank")             \
-    X(SEND_RECEIVE,    "send_receive",   "batch messages of comm_bytes round a ring")
+#define OP_KINDS(X)                                                                                     \
+    /* name            text              what m, n, k, batch mean */                                    \
+    X(GEMM,            "gemm",           "batch products (m x k) (k x n): a linear layer, or a gradient")\
+    X(SCORES,          "scores",         "batch products (m x k) (k x n): queries by transposed keys")  \
+    X(SOFTMAX,         "softmax",        "batch matrices of m rows of n: scale, mask, softmax, dropout")\
+    X(ATTENTION_VALUES,"context",        "batch products (m x k) (k x n): probabilities by values")     \
+    X(FLASH_ATTENTION, "flash_attention","batch heads, m queries by n keys of k dimensions")            \
+    X(NORM,            "norm",           "m rows of n")                                                 \
+    X(ACTIVATION,      "activation",     "m rows of n outputs: gelu, relu or gated silu")               \
+    X(ROTARY,          "rotary",         "m rows of n")                                                 \
+    X(RESIDUAL,        "residual",       "m rows of n: bias, dropout, add")                             \
+    X(EMBEDDING,       "embedding",      "m rows of n out of a table of k rows")                        \
+    X(CROSS_ENTROPY,   "cross_entropy",  "m rows of n logits")                                          \
+    X(BIAS_GRAD,       "bias_grad",      "m rows of n summed over m")                                   \
+    X(QUANTIZE,        "quantize",       "m rows of n from 16 bits to fewer")                           \
+    X(ROUTE,           "route",          "m rows of n experts, k chosen; batch places of each")         \
+    X(DISPATCH,        "dispatch",       "m rows of n, each to k places of experts")                    \
+    X(SORT,            "sort",           "m rows of n, sorted by expert; batch: number of experts")     \
+    X(COMBINE,         "combine",        "m rows of n, each from k places of experts")                  \
+    X(HEADS,           "heads",          "m rows of n: latent queries, keys and values as heads")       \
+    X(SCAN,            "scan",           "batch heads, m tokens: a state of k x n for each head")       \
+    X(JOIN,            "join",           "m rows of n, of two values side by side")                     \
+    X(CHOOSE,          "choose",         "m rows of n keys' scores, of which k keys are chosen")        \
+    X(INDEX_LOSS,      "index_loss",     "batch heads, m queries by n chosen keys of k dimensions")     \
+    /* Marks stand where ranks communicate: an axis replaces them by its collective, or drops them if it\
+     * has one rank. */                                                                                 \
+    X(TENSOR_ENTER,    "tensor_enter",   "m rows of n, which were replicated or sequence-sharded")      \
+    X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                                 \
+    X(TENSOR_JOIN,     "tensor_join",    "m rows of n, of which each rank has columns")                 \
+    X(CP_ENTER,        "context_enter",  "m rows of n, of which k are of keys and values")              \
+    X(CP_LEAVE,        "context_leave",  "m rows of n, of which k are of keys and values")              \
+    X(EXPERT_ENTER,    "expert_enter",   "m rows of n, sent to the ranks of their experts; k experts in all")\
+    X(EXPERT_LEAVE,    "expert_leave",   "m rows of n, sent back from the ranks of their experts")      \
+    X(ALL_REDUCE,      "all_reduce",     "comm_bytes on every rank")                                    \
+    X(ALL_GATHER,      "all_gather",     "comm_bytes after gathering")                                  \
+    X(REDUCE_SCATTER,  "reduce_scatter", "comm_bytes before scattering")                                \
+    X(ALL_TO_ALL,      "all_to_all",     "batch exchanges, each of comm_bytes per rank")                \
+    X(SEND_RECEIVE,    "send_receive",   "batch messages of comm_bytes each, around a ring")
 
 enum op_kind {
 #define X(name, text, meaning) OP_##name,

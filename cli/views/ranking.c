@@ -116,8 +116,8 @@ static void show_table(const struct terminal *terminal, const struct ranking *ra
         any_alike |= ranking->kinds->alike[i] > 0;
     if (any_alike)
         printf(
-            "  +N alike: N more of the best %d plans have the row's TP, CP, PP and micro-batch\n",
-            ranking->kinds->of);
+            "  +N alike: N more of the best %d plans have the row's TP, CP,%s PP and micro-batch\n",
+            ranking->kinds->of, columns.with_experts ? " EP," : "");
     if (!by_time)
         return;
     int close = num_within_interval(result);

@@ -40,22 +40,22 @@ enum lane {
 // clang-format off
 /* `form` lists the fields written after the opcode: c chunk, m microbatch, p peer. The other fields
  * are -1. */
-#define INSTR_OPCODES(X)                                                                           \
-    /* name            lane            text   form     meaning */                                  \
-    X(FORWARD,         LANE_COMPUTE,   "F",   "c.m",   "forward, one chunk, one microbatch")       \
-    X(BACKWARD,        LANE_COMPUTE,   "B",   "c.m",   "gradients of inputs and of weights")       \
-    X(BACKWARD_INPUT,  LANE_COMPUTE,   "BI",  "c.m",   "gradients of inputs alone")                \
-    X(BACKWARD_WEIGHT, LANE_COMPUTE,   "BW",  "c.m",   "gradients of weights, after BI")           \
-    X(RECOMPUTE,       LANE_COMPUTE,   "R",   "c.m",   "forward again, just before its backward")  \
-    X(SEND_ACT,        LANE_SEND_DOWN, "SA",  "c.m>p", "activations to the next chunk")            \
-    X(RECV_ACT,        LANE_RECV_DOWN, "RA",  "c.m<p", "activations for the next chunk")           \
-    X(SEND_GRAD,       LANE_SEND_UP,   "SG",  "c.m>p", "activation gradients to the previous chunk")\
-    X(RECV_GRAD,       LANE_RECV_UP,   "RG",  "c.m<p", "activation gradients for the previous chunk")\
-    X(GATHER_PARAM,    LANE_DATA,      "GP",  "c",     "all-gather a chunk's sharded parameters")  \
-    X(REDUCE_GRAD,     LANE_DATA,      "DG",  "c",     "reduce a chunk's gradients over the data group")\
-    X(MIX_PARAM,       LANE_DATA,      "MP",  "c",     "average a chunk's parameters with data peers'")  \
-    X(REDUCE_TIED,     LANE_DATA,      "DT",  ">p",    "all-reduce tied embedding gradients, first and last")\
-    X(NORM_GRAD,       LANE_DATA,      "DN",  "",      "global gradient norm")                     \
+#define INSTR_OPCODES(X)                                                                                          \
+    /* name            lane            text   form     meaning */                                                 \
+    X(FORWARD,         LANE_COMPUTE,   "F",   "c.m",   "forward of one microbatch through one chunk")             \
+    X(BACKWARD,        LANE_COMPUTE,   "B",   "c.m",   "backward: gradients of inputs and of weights")            \
+    X(BACKWARD_INPUT,  LANE_COMPUTE,   "BI",  "c.m",   "first half of a split backward: gradients of inputs")     \
+    X(BACKWARD_WEIGHT, LANE_COMPUTE,   "BW",  "c.m",   "second half of a split backward: gradients of weights")   \
+    X(RECOMPUTE,       LANE_COMPUTE,   "R",   "c.m",   "recompute: the forward again, just before its backward")  \
+    X(SEND_ACT,        LANE_SEND_DOWN, "SA",  "c.m>p", "send a chunk's activations to the next chunk")              \
+    X(RECV_ACT,        LANE_RECV_DOWN, "RA",  "c.m<p", "receive a chunk's activations for the next chunk")          \
+    X(SEND_GRAD,       LANE_SEND_UP,   "SG",  "c.m>p", "send a chunk's input gradients to the previous chunk")      \
+    X(RECV_GRAD,       LANE_RECV_UP,   "RG",  "c.m<p", "receive a chunk's input gradients for the previous chunk")  \
+    X(GATHER_PARAM,    LANE_DATA,      "GP",  "c",     "all-gather a chunk's sharded parameters")                 \
+    X(REDUCE_GRAD,     LANE_DATA,      "DG",  "c",     "reduce a chunk's gradients over the data group")          \
+    X(MIX_PARAM,       LANE_DATA,      "MP",  "c",     "average a chunk's parameters with those of other data ranks")\
+    X(REDUCE_TIED,     LANE_DATA,      "DT",  ">p",    "all-reduce tied embedding gradients of first and last stage")\
+    X(NORM_GRAD,       LANE_DATA,      "DN",  "",      "norm of all gradients, over all ranks")                   \
     X(OPTIMIZER,       LANE_COMPUTE,   "OPT", "",      "parameter update")
 
 enum opcode {
