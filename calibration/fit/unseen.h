@@ -16,8 +16,8 @@ struct unseen {
     int stacks;
 };
 
-/* The median over other files' constants with the same key, of which only those count that measured
- * rows have determined; false if there are too few. */
+/* The median, over other files, of the constants with the same key that measured rows have
+ * determined; false if there are too few. */
 bool unseen_find(const struct constant *of, const struct fit_result *results, int num_results,
                  struct unseen *out);
 
@@ -25,9 +25,9 @@ bool unseen_find(const struct constant *of, const struct fit_result *results, in
 bool unseen_fill(const struct fit_result *earlier, int num_earlier, struct fit_result *out,
                  struct err *err);
 
-/* Replaces the constants of stacks on which no row ran by those of an unseen stack, for the keys
- * that jobs with is_middle list. Their other fitted constants, such as the time of a launch, keep
- * their priors. */
+/* For stacks on which no row ran: the constants whose keys are listed by jobs with is_middle become
+ * those of an unseen stack. Other fitted constants of these stacks, such as the time of a launch,
+ * keep their priors. */
 void unseen_replace(struct fit_result *results, int num_results);
 
 #endif

@@ -37,7 +37,7 @@ const struct field profile_fields[] = {
     { .name = "gemm_efficiency", NUMBER(profile, gemm_efficiency), SHARE,
       .doc = "Share of the peak that large matrix products reach." },
     { .name = "sustained", NUMBER(profile, sustained), SHARE, .fallback = "1",
-      .doc = "Share of the rate of products in short runs that the power limit allows in long runs." },
+      .doc = "Rate of matrix products in long runs, which the power limit slows, relative to short runs." },
     { .name = "power", .kind = FIELD_QUANTITY, .quantity = QUANTITY_WATTS,
       .offset = offsetof(struct profile, power_w), .min = 0, .max = 1e6, .fallback = "0 W",
       .doc = "Power limit at which the rates were measured; GPUs with a lower limit compute more "
@@ -70,7 +70,7 @@ const struct field profile_fields[] = {
       .max = 1e6, .fallback = "0",
       .doc = "Head dimension at which these products reach half of that share." },
     { .name = "gemm_tiles", .kind = FIELD_OTHER, .fallback = "[[256, 128, 1]]",
-      .doc = "Tiles of products: [rows, columns, speed relative to the best]." },
+      .doc = "Tiles of matrix products: [rows, columns, speed relative to the best]." },
     { .name = "gemm_points", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Measured products: [m, n, k, FLOP/s as text]." },
     { .name = "attention", .kind = FIELD_OTHER, .fallback = "{}",

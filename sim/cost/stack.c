@@ -95,7 +95,7 @@ const struct field stack_fields[] = {
       .doc = "Share of the profile's rate of matrix products that the stack's libraries reach." },
     { .name = "expert_efficiency", .kind = FIELD_NUMBER, AT(expert_efficiency), .min = 0.01,
       .max = 2, .fallback = "1",
-      .doc = "Rate of the products of experts and their router relative to that of other products." },
+      .doc = "Rate of the matrix products of experts and router, relative to that of other matrix products." },
     { .name = "attention_forward_efficiency", .kind = FIELD_NUMBER, AT(attention_forward_efficiency),
       .min = 0.01, .max = 2, .fallback = "1",
       .doc = "Share of the profile's rate of attention that the stack's own kernel reaches; not "
