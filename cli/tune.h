@@ -87,9 +87,9 @@ bool tune_may_offer(struct tuning *t, const struct scored_plan *scored);
 
 /* --- proposals: cli/tune_propose.c --- */
 
-/* The rivals are the present plan, if it is sound and fits, and the changes. `choice` is the rival
- * that all measurements together advise (belief_advice); `next` are short runs that would make this
- * choice more certain. */
+/* The rivals are the present plan, if it is sound and fits, and the changes. `belief` is the joint
+ * estimate of all runs' times. `choice` is the rival that all measurements together advise
+ * (belief_advice); `next` are short runs that would make this choice more certain. */
 struct proposals {
     int rivals;
     int change[MOST_RIVALS]; /* index of the change that each rival is; -1: the present plan */

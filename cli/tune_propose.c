@@ -147,8 +147,8 @@ static int present_of(const struct proposals *of)
     return of->rivals > 0 && of->change[0] < 0 ? 0 : -1;
 }
 
-/* Sets up the belief about all runs: first the rivals, then the rivals on fewer GPUs (slices), then
- * the measured runs. */
+/* Sets up the belief, which is the joint estimate of all runs' times (sim/engine/belief.h): first
+ * the rivals, then the rivals on fewer GPUs (slices), then the measured runs. */
 static void begin(struct tuning *t, struct proposals *out)
 {
     struct believed items[MOST_BELIEVED];

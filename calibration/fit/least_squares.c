@@ -71,8 +71,8 @@ static double cost_of(const struct least_squares *problem, const double *x, cons
     return cost;
 }
 
-/* Computes derivatives by central differences, at a bound by one-sided ones. Those of held
- * parameters are 0. */
+/* Computes derivatives by central differences, at a bound by one-sided differences. The derivatives
+ * of held parameters are 0. */
 static void find_jacobian(const struct least_squares *problem, const double *x, struct workspace *w)
 {
     int m = problem->num_residuals;

@@ -196,8 +196,8 @@ static void show_key(const struct terminal *terminal, const struct timeline *tim
     if (has_op(timeline, INSTR_REDUCE_GRAD) || has_op(timeline, INSTR_REDUCE_TIED) ||
         has_op(timeline, INSTR_MIX_PARAM))
         text_add(&more, ", = gradients or parameters on the wire");
-    printf("%*s0-9 forward (microbatch mod 10), a-j backward, o update, %s idle\n",
-           LABEL_COLUMNS, "", terminal->utf8 ? "·" : ".");
+    printf("%*s0-9 forward (microbatch mod 10), a-j backward, o update, %s idle\n", LABEL_COLUMNS,
+           "", terminal->utf8 ? "·" : ".");
     if (more.length > 0)
         printf("%*s%s\n", LABEL_COLUMNS, "", text_get(&more) + strlen(", "));
     if (timeline->schedule->shape.chunks_per_stage > 1)
