@@ -296,8 +296,8 @@ static int tell_divergence(const struct options *options, const struct divergenc
     if (options->training.checkpoint &&
         checkpoint_newest(options->training.checkpoint, &saved, &(struct err){ 0 }))
         fprintf(stderr,
-                "simsearch: %s has a checkpoint of step %ld: --resume continues from it, and "
-                "--rate or --clip can be lower\n",
+                "simsearch: %s has a checkpoint of step %ld: continue from it with --resume and a "
+                "lower --rate or --clip\n",
                 options->training.checkpoint, saved.step);
     return EXIT_DIVERGED;
 }

@@ -66,7 +66,7 @@ bool job_is_plain(const struct job *job, struct err *err)
     if (!exchange_is_default(&plan->exchange))
         return err_set(err, ERR_INFEASIBLE, "exchange", "gradients can only be reduced exactly");
     return plan->capacity == 0 ||
-           err_set(err, ERR_INFEASIBLE, "capacity", "experts cannot have a capacity");
+           err_set(err, ERR_INFEASIBLE, "capacity", "experts cannot have a capacity factor");
 }
 
 void job_make_plain(struct job *job)

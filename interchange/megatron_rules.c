@@ -94,7 +94,7 @@ const struct target_rule megatron_rules[] = {
       "add the settings that the message names", megatron_router_is_sound, NULL },
     { "E3", "The conditions for overlapped all-to-alls of experts hold.",
       "drop --overlap-moe-expert-parallel-comm, or the conflicting setting", megatron_expert_overlap_is_sound, NULL },
-    { "E4", "Padding to a capacity needs a capacity.",
+    { "E4", "Padding of experts to their capacity needs a capacity factor.",
       "add --moe-expert-capacity-factor", megatron_capacity_is_sound, NULL },
     { "E5", "Multi-token prediction needs positions that are not learned.",
       "use --position-embedding-type rope", megatron_later_tokens_are_possible, NULL },

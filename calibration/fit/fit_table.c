@@ -26,7 +26,7 @@ const struct field fit_table_fields[] = {
     { .name = "curves", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Curves of collective time by message size, fitted to measurements and stored in profiles." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "How the 90 % intervals of stacks are fitted; this runs after all jobs." },
+      .doc = "Settings for the 90 % intervals of stacks, which are fitted after all jobs." },
     { .name = "ran", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Layouts that did not run out of memory, so that their real peaks are known to fit. Used to correct the predicted peaks of stacks without measured peaks." },
 };

@@ -46,7 +46,7 @@ static const struct field shift_fields[] = {
 static const struct field file_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
     { .name = "source", .kind = FIELD_OTHER, .doc = "Program that wrote the file." },
-    { .name = "sources", .kind = FIELD_OTHER, .doc = "One object per source, by tier." },
+    { .name = "sources", .kind = FIELD_OTHER, .doc = "One object per source, sorted by tier." },
 };
 // clang-format on
 

@@ -20,8 +20,8 @@ static bool load_gpu(const char *name, struct gpu *gpu, struct err *err)
         return true;
     *err = (struct err){ 0 };
     return err_set(err, ERR_UNAVAILABLE, "cuda",
-                   "no file in calibration/hardware lists the driver's name of this GPU, "
-                   "\"%.60s\", in \"words\"",
+                   "no file in calibration/hardware has the driver's name of this GPU, \"%.60s\", "
+                   "among its \"words\"",
                    name);
 }
 

@@ -131,8 +131,8 @@ static bool set_routing(const struct options *options, struct setup *setup, stru
         break;
     case ROUTING_SKEWED:
         setup_assume(setup,
-                     "experts whose popularity deviates by %g of the mean: ranks wait for the most "
-                     "loaded one",
+                     "experts whose popularity has a standard deviation of %g times its mean: "
+                     "ranks wait for the most loaded one",
                      routing->cv);
         break;
     case ROUTING_FACTOR:

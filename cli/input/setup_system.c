@@ -84,7 +84,7 @@ static bool check_embedded(const struct system *system, struct err *err)
 {
     double most = (double)system->cluster.num_nodes * cluster_node_size(&system->cluster);
     if (most > 0 && system->num_gpus > most)
-        return err_set(err, ERR_INFEASIBLE, "gpus", "%s has %.0f; the plan takes %d",
+        return err_set(err, ERR_INFEASIBLE, "gpus", "%s has %.0f GPUs; the plan uses %d",
                        system->cluster.name, most, system->num_gpus);
     return system_check_attention(system, err);
 }

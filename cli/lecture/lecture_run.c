@@ -98,7 +98,7 @@ static double known(const struct goodput *goodput, double value)
 static void add_kept_gap(struct lecture_row *row, const struct goodput *goodput)
 {
     lecture_gap(
-        row, "The detailed value has its own interval and C, and R = %s%s.",
+        row, "The detailed value uses its own checkpoint interval and C, and R = %s%s.",
         in_seconds(goodput->renewal.restart_s).text,
         goodput->renewal.pending_s > 0 ? ", and checkpoints count only once they are written" : "");
 }

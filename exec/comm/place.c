@@ -21,7 +21,7 @@ static bool read_number(const char *name, long least, long most, int *out, struc
     const char *text = getenv(name);
     if (!text)
         return err_set(err, ERR_INPUT, name,
-                       "is not set, although other variables of its launcher are");
+                       "is not set, although its launcher has set other variables");
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);

@@ -16,7 +16,7 @@ const struct known_partition known_partitions[] = {
       SHARDING_REPLICATED, SHARDING_COLUMN, SHARDING_COLUMN, SHARDING_HIDDEN, SHARDING_HIDDEN },
     { "all-row", "every linear layer by rows", "",
       SHARDING_REPLICATED, SHARDING_ROW, SHARDING_ROW, SHARDING_HIDDEN, SHARDING_HIDDEN },
-    { "ulysses", "all by tokens, attention by heads; every rank has all weights",
+    { "ulysses", "all operators by tokens, attention by heads; every rank has all weights",
       "Jacobs et al. 2023, arXiv:2309.14509",
       SHARDING_SEQUENCE, SHARDING_SEQUENCE, SHARDING_SEQUENCE, SHARDING_HIDDEN, SHARDING_SEQUENCE },
     { "replicated", "every rank does everything", "",

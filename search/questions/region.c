@@ -114,7 +114,8 @@ static bool can_be_bounded(const struct region_request *request, const struct pl
     if (search->placement)
         return refuse(err, "the rank orders of --placement");
     if (plan_overlaps(base, stack, OVERLAP_TP) || plan_overlaps(base, stack, OVERLAP_EP))
-        return refuse(err, "plans with overlap=tp or overlap=ep, the stack's or given");
+        return refuse(
+            err, "plans with overlap=tp or overlap=ep, be it from the stack or from the layout");
     if (base->schedule[0] || !exchange_is_default(&base->exchange) || base->offloads ||
         stack->pipeline.post_validation)
         return refuse(err, "schedule=, exchange=, offload= and steps without a joint norm");

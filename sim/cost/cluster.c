@@ -171,11 +171,11 @@ static bool read_level(const json_t *object, struct level *out, struct err *err)
         return false;
     bool is_mesh = strcmp(out->fabric, "mesh") == 0;
     if (is_mesh != (out->link_bytes_per_s > 0))
-        return err_set(err, ERR_INPUT, "link_bandwidth",
-                       is_mesh ? "is missing; expected that of the link between two members of a "
-                                 "mesh"
-                               : "is of fabric mesh; found fabric \"%s\"",
-                       out->fabric);
+        return err_set(
+            err, ERR_INPUT, "link_bandwidth",
+            is_mesh ? "is missing; expected the bandwidth of the link between two members of a mesh"
+                    : "is of fabric mesh; found fabric \"%s\"",
+            out->fabric);
     if (out->link_bytes_per_s * (out->size - 1) > out->bytes_per_s * (1 + 1e-9))
         return err_set(
             err, ERR_INPUT, "link_bandwidth",
@@ -190,7 +190,8 @@ static bool read_level(const json_t *object, struct level *out, struct err *err)
                        "together, or none of them");
     if (out->nvls_channels > 0 && out->nvls_intra_bytes_per_s <= 0)
         return err_set(err, ERR_INPUT, "nvls_channel_bandwidth",
-                       "is missing; expected that of one of the %d channels", out->nvls_channels);
+                       "is missing; expected the bandwidth of one of the %d channels",
+                       out->nvls_channels);
     return true;
 }
 

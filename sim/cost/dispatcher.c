@@ -139,7 +139,8 @@ const struct dispatcher dispatchers[NUM_DISPATCHERS] = {
       "DeepEP@dd758ca, docs/legacy.md", deepep_cost_s, .sends_tokens = true, .sms = 20,
       .sync_s = 20e-6 },
     { "hybridep",
-      "as deepep; within one NVLink domain once per rank; tokens arrive in the experts' order",
+      "as deepep, but within one NVLink domain each token is sent once per rank, and tokens arrive "
+      "in the experts' order",
       "DeepEP hybrid-ep@94a9f8f, docs/README_Hybrid-EP.md", hybridep_cost_s, .sends_tokens = true,
       .sorts = true, .sms = 8, .sync_s = 20e-6 },
 };

@@ -99,7 +99,8 @@ static bool read_peaks(const json_t *peaks, struct gpu *out, struct err *err)
         return err_within(err, "peak");
     for (int i = 0; i < NUM_DTYPES; i++)
         any = any || out->peak_flops_per_s[i] > 0;
-    return any || err_set(err, ERR_INPUT, "peak", "expected the peak of at least one format");
+    return any ||
+           err_set(err, ERR_INPUT, "peak", "expected the peak of at least one number format");
 }
 
 /* Infers the generation: Volta multiplies only fp16, Ampere also bf16, Hopper also fp8; Blackwell

@@ -68,7 +68,7 @@ const struct field profile_fields[] = {
                                  "reach." },
     { .name = "batched_gemm_half_dim", NUMBER(profile, batched_gemm_half_dim), .min = 0,
       .max = 1e6, .fallback = "0",
-      .doc = "Head dimension at which these products reach half of that share." },
+      .doc = "Head dimension at which the two products of unfused attention reach half of their share of the peak." },
     { .name = "gemm_tiles", .kind = FIELD_OTHER, .fallback = "[[256, 128, 1]]",
       .doc = "Tiles of matrix products: [rows, columns, speed relative to the best]." },
     { .name = "gemm_points", .kind = FIELD_OTHER, .fallback = "[]",

@@ -44,7 +44,7 @@ static bool is_word(const char *text)
 static bool read_groups(const json_t *object, struct provenance *out, struct err *err)
 {
     if (!json_is_object(object))
-        return err_set(err, ERR_INPUT, "", "expected an object of words by group of constants");
+        return err_set(err, ERR_INPUT, "", "expected an object whose keys are groups of constants");
     if (!fields_read(provenance_fields, num_provenance_fields, object, out, err))
         return false;
     for (size_t i = 0; i < num_provenance_fields; i++)

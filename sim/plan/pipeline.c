@@ -52,15 +52,15 @@ static bool places_modules(const struct plan_case *of, struct err *err)
                        "the model has no modules that predict later tokens");
     if (!plan->chunk_layers || plan->chunk_layers[plan_chunks(plan) - 1] > 0)
         return err_set(err, ERR_INFEASIBLE, "mtp",
-                       "modules for later tokens that are not in the head's chunk need a last "
-                       "chunk without layers, which stages= gives; found %d",
+                       "modules that predict later tokens can be in another chunk than the head "
+                       "only if the last chunk has no layers (stages=... ends in 0); it has %d",
                        plan_chunk_layers(plan, of->model, plan_chunks(plan) - 1));
     struct placement placement = plan_placement(plan);
     return placement_stage(placement, plan_later_chunk(plan)) !=
                placement_embedding_stage(placement) ||
            err_set(err, ERR_INFEASIBLE, "mtp",
-                   "modules for later tokens that are not in the head's chunk cannot be on the "
-                   "embedding's stage, 0");
+                   "modules that predict later tokens and are not in the head's chunk cannot be on "
+                   "stage 0, which has the embedding");
 }
 
 static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
