@@ -13,9 +13,9 @@
 #                                   and a GPU. KIT_CUDA=0 omits cuBLASLt and NCCL, which PyTorch
 #                                   contains
 #
-# Prints each section when it ends, and a table at the end; exits 1 if any section failed. Sections that
-# the machine does not permit are skipped, with the reason. build/release/gpu keeps a folder per section
-# and result.json, which is rewritten after each section.
+# Prints each section when it ends, and a table at the end; exits 1 if any section failed. Sections
+# that cannot run on the machine are skipped, with the reason. build/release/gpu keeps a folder per
+# section and result.json, which is rewritten after each section.
 #
 # tests/exec/test_gpu_script.sh tests this script on threads instead of GPUs. For that BUILT=FOLDER has
 # the built programs, MODEL=FILE is the model for several ranks, PRESETS=FOLDER has the models for
@@ -100,10 +100,10 @@ esac
 all_s=60 # time limit of the script; finding the GPU always has a minute
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
 mkdir -p "$kept"
-wanted=. # regular expression of section titles
+wanted=. # regular expression that selects sections by title
 resumes= # set: completed sections are not repeated
 titles=() groups=() folders=() most_s=() rows=() records=()
-next=0 # first section that `finish` has not reported
+next=0 # number of the first section that `finish` has not reported
 left=() # titles of sections without remaining time
 table= # table of tuned products; if empty, each section has its own
 failed=0
@@ -373,7 +373,7 @@ probe() { # SECONDS
 
 small=(--model "${MODEL:-tiny}" --batch 8 --steps 4 --json --watchdog 30s)
 losses() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]{6}' | tr '\n' ' '; }
-near() { # compares losses: equally many, each within 1e-4; a wrong exchange would differ more
+near() { # compares two equally long lists of losses, within 1e-4; a wrong exchange differs more
     paste <(tr ' ' '\n' <<<"$1") <(tr ' ' '\n' <<<"$2") |
         awk 'NF == 2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > 1e-4) bad = 1 }
              END { exit !(n == 4 && !bad) }'
@@ -537,10 +537,10 @@ refine() {
     "$program" run "$own/plan.json" --backend cuda --steps 8 --json >"$own/run.json" || return 1
     "$program" calibrate --refine "$own/run.json" "$own/plan.json" -o "$own/refined.json" >"$own/refined" ||
         return 1
-    sed 1!G\;h\;\$!d "$own/refined" # its first line at the end
+    sed 1!G\;h\;\$!d "$own/refined" # printed last: its first line
 }
 
-# Measures the gain of epilogues: each is disabled once.
+# Measures the gain of fused epilogues of products: each is disabled once.
 epilogues() {
     local word with without ratios=()
     for word in "" wgrad_bias gemm_gelu; do
@@ -559,7 +559,8 @@ epilogues() {
 sanitize() { # TOOL
     local code quiet=()
     command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer"; return 77; }
-    # The test checks every status, and the usual result of a query, "not ready", is no error.
+    # API errors are not reported, as the test checks every status itself, and "not ready", the
+    # usual result of a query, is no error.
     [ "$1" != memcheck ] || quiet=(--report-api-errors no)
     timeout --foreground -k 5 $((most - 10)) compute-sanitizer --tool "$1" --target-processes all \
         "${quiet[@]}" --error-exitcode 9 "$built/tests/gpu/gpu_ops"
@@ -589,14 +590,14 @@ wanted=${1:-.}
 [ $# -gt 0 ] || resumes=1
 export SIMSEARCH_DATA=$PWD SIMSEARCH_PLUGINS=${SIMSEARCH_PLUGINS:-$built}
 if [ $failed = 0 ]; then
-    # If the probe is named it may use its full time; otherwise a sixth of the time. It writes the
-    # most useful rows first.
+    # If SECTIONS names the probe, it may use its full time, otherwise a sixth. It writes the most
+    # useful rows first.
     if [ $# = 0 ]; then probe_s=$((all_s / 6)); else probe_s=420; fi
     section "probe" $((probe_s + 40)) probe $probe_s
     begin "ops against the host's" 150 op_tests
     begin "steps against PyTorch's" 60 torch_tests
     finish
-    table=$kept/gemm.table # table of the sections that are timed, which run alone
+    table=$kept/gemm.table # table of the timed sections, each of which runs alone
     section "calibrate --quick" 180 calibrate
     section "gpt2, bf16" 80 speed gpt2 8 4
     section "gpt3-1.3b, bf16" 120 speed gpt3-1.3b 2 16

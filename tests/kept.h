@@ -9,7 +9,7 @@
 
 /* Reads the file. Call it once before the tests. */
 void kept_read(const char *path);
-/* Fails the test unless the file has this answer. */
+/* Fails the test unless the file has this answer to its question. */
 void kept_check(const char *answer);
 /* Whether the environment has SIMSEARCH_GOLDEN=write; then kept_write writes all answers again. */
 bool kept_is_written(void);

@@ -59,8 +59,8 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The queue holds a full TCP window, so no packets are lost, and bursts are short compared with a
-# message. So the link behaves like a network of its rate.
+# The link's queue holds a full TCP window, so no packets are lost, and bursts are short compared
+# with a message. So the link behaves like a network of this rate.
 open_node() {
     local node=$1 name=${nodes[$1]}
     ip -n "$name" link set lo up &&
@@ -101,7 +101,7 @@ start_direct() {
     done
 }
 
-# Open MPI starts its daemon on the other node by a program with the arguments of ssh.
+# Open MPI starts its daemon on the other node by a program that takes the arguments of ssh.
 write_agent() {
     cat >"$work/agent" <<EOF
 #!/bin/bash

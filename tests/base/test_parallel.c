@@ -8,8 +8,8 @@
 enum { MAX_N = 1000, MAX_JOBS = 16 };
 
 struct visits {
-    int count[MAX_N];         /* calls of each index */
-    int worker[MAX_N];        /* worker that had the index last */
+    int count[MAX_N];         /* number of calls with each index */
+    int worker[MAX_N];        /* worker that was called last with each index */
     double work[MAX_JOBS][8]; /* data of each worker */
 };
 

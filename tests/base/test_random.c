@@ -6,8 +6,8 @@
 
 START_TEST(the_first_numbers_are_those_of_splitmix64)
 {
-    /* Key 0 is the state 0. The expected numbers are those of the reference implementation,
-     * https://prng.di.unimi.it/splitmix64.c. */
+    /* A generator with key 0 begins with the state 0. The expected numbers are those of the
+     * reference implementation, https://prng.di.unimi.it/splitmix64.c. */
     struct random rng = { 0 };
     ck_assert_uint_eq(random_bits(&rng), 0xe220a8397b1dcdafu);
     ck_assert_uint_eq(random_bits(&rng), 0x6e789e6aa1b965f4u);

@@ -25,7 +25,7 @@ static void assert_reads_back(double value, enum quantity quantity)
     ck_assert_msg(memcmp(&value, &again, sizeof value) == 0, "%a is written \"%s\"", value, text);
 }
 
-/* Values computed by hand. Every expected number is a literal, so bits are compared. */
+/* Values computed by hand. Results must have the same bits as these literals. */
 static const struct {
     const char *text;
     enum quantity quantity;

@@ -1,8 +1,8 @@
 /* Measures the rate of messages between two ranks, compared with a plain copy of the same bytes:
  * threads through memory, processes over the loopback. The rate is the message's bytes over its
- * time, the best of several runs. An all-reduce of two ranks sends half the message twice each way,
- * so it is at most as fast as a copy. Then it measures the time of small all-reduces among more
- * ranks, one after another. */
+ * time, the best of several runs. In an all-reduce of two ranks, each rank sends half the message
+ * twice, so it is at most as fast as a copy. Then it measures the time of small all-reduces among
+ * more ranks, one after another. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "exec/comm/comm.h"
@@ -167,8 +167,8 @@ static void *run_pair(void *argument)
     return NULL;
 }
 
-/* Each all-reduce begins when all ranks have the previous result, so a rank that leaves early does
- * not shorten the time. */
+/* Each all-reduce begins when all ranks have the previous result, so a rank that gets its result
+ * early does not shorten the time. */
 static double small_all_reduce_s(const struct side *side, size_t bytes)
 {
     struct comm_call call = { .kind = COMM_ALL_REDUCE, .count = bytes / sizeof(float) };

@@ -1,10 +1,11 @@
 /* Shows the loss per step of every gradient exchange on a convex problem
  * (tests/exec/exchange/logistic.h), with eight ranks as threads, one seed and decreasing rates. It
  * shows the loss above the optimum, and the bytes that all ranks sent per step; nothing is timed.
- * Then the theory's constants are fitted on the first steps of one or two methods, and predict the
- * number of steps after which each method is equally close to the optimum. This is done once with
- * gradients of all samples, which differ only by the ranks' data, and once with sixteen random
- * samples. The second case is also drawn as a picture, exchange-loss.svg, in the given folder. */
+ * Then the constants of the convergence theory are fitted on the first steps of one or two methods.
+ * With them it predicts the number of steps after which each method is equally close to the
+ * optimum. This is done once with gradients of all samples, which differ only by the ranks' data,
+ * and once with sixteen random samples. The second case is also drawn as a picture,
+ * exchange-loss.svg, in the given folder. */
 #include "base/length.h"
 #include "calibration/fit/descent_fit.h"
 #include "sim/cost/exchange.h"
@@ -166,8 +167,8 @@ static bool run_all(struct trial *trials, const struct logistic *problem, int ba
 /* --- loss against time ------------------------------------------------------------------- */
 
 /* Predicts the step time on eight nodes with 1 Gb/s each, where the 25.5 M gradients of ResNet-50
- * take 0.1 s to compute. Each node has eight tensor ranks, which exchange an eighth each, so all
- * bytes between data ranks leave the node. */
+ * take 0.1 s to compute. Each node has eight tensor ranks, which exchange an eighth each, so each
+ * node is one data rank, and all bytes between data ranks leave the node. */
 static double step_s(const char *word)
 {
     struct err err = { 0 };

@@ -199,8 +199,8 @@ static int show_all(const struct outcome *all, int count)
 
 /* --- refined by one run --------------------------------------------------------------------- */
 
-/* Runs the plan that search chooses for the first shape with half its batch, which is not in the
- * list. Writes a cluster file refined by its measurements to folder/refined.json. */
+/* For the first shape with half its batch, which is not in the list, runs the plan that search
+ * chooses. Writes a cluster file refined by its measurements to folder/refined.json. */
 static bool refine(const char *cluster, const char *folder)
 {
     char room[4096], model[600];

@@ -1,9 +1,10 @@
 /* Compares the speed of integer programming and of the dynamic program for dividing layers: GPT-3
  * 175B on 1,024 H100s with Megatron-Core, recompute chosen per stage, and so little memory that
- * some layers must be recomputed. First, for each number of stages, the least surrogate cost of one
- * plan is found and proved: by the dynamic program, by the bounded integer program, by the integer
- * program without an upper bound on the longest pass (at most 10 s), and with at most three types
- * of stages. Then both methods search the space of 64 stages. Times are the best of a few runs. */
+ * some layers must be recomputed. First, for each number of stages, the least surrogate cost (sum
+ * of the stages' passes + (microbatches - 1) x the longest) of one plan is found and proved: by the
+ * dynamic program, by the bounded integer program, by the integer program without an upper bound on
+ * the longest pass (at most 10 s), and with at most three types of stages. Then both methods search
+ * the space of 64 stages. Times are the best of a few runs. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/parallel.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Calibrates two nodes with a slow link (tests/bench/nodes.sh) at two rates. Compares measured with
-# predicted step times of DP2, PP2, TP2 and the plan that search chooses. Also compares the chosen plan
-# with the plan that was measured to be the fastest.
+# predicted step times of DP2, PP2, TP2 and the plan that search chooses. Also compares the chosen
+# plan with the measured fastest one.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/nodes.sh"
 
@@ -9,7 +9,8 @@
 # on a slow link.
 write_model 2 6 2048
 
-# Prints the line of a plan, and adds its predicted and measured time to $work/RATE.
+# Runs a plan, prints its row of the table, and appends its predicted and measured time to
+# $work/RATE.
 bench_plan() {
     run_plan "$1" "$2" --steps 11
     printf '%s\t%s\n' "$2" "$(figures)" | tee -a "$work/$1" |

@@ -1,7 +1,8 @@
 /* Measures the speed of searches: GPT-3 175B on DGX H100 with Megatron-Core. The reference is a
  * plain loop in one thread over the same candidates, with a full prediction of every plan that
  * breaks no rule of plans. `exhaustive` reuses costs that plans share; `bnb` also skips plans by
- * bounds, and must find the same plan. Each line runs in its own process, for its peak memory. */
+ * bounds, and must find the same plan. Each line of the table is measured in its own process, so
+ * that its peak memory is known. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/parallel.h"

@@ -1,7 +1,7 @@
 /* Measures the regret of the random search methods (time of the best plan found / that of the
  * optimum - 1) against the number of scored plans and against wall time, from many seeds. Prints
- * Markdown. The first case is also drawn as search-methods.svg next to this program. Branch and
- * bound and exhaustive search, which prove the optimum (regret 0), are shown too. */
+ * Markdown. The first case is also drawn, as search-methods.svg in the folder of this program.
+ * Branch and bound and exhaustive search, which prove the optimum (regret 0), are shown too. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "search/search.h"
@@ -234,8 +234,8 @@ static void draw(const char *program, const char *what, const struct line *lines
     text_release(&svg);
 }
 
-/* Compares the methods. If `program` is given, it also runs them without the mask and draws a
- * picture. */
+/* Compares the methods. If `program` is given, it also runs them without the mask of invalid
+ * choices and draws a picture. */
 static void compare(const struct regret_case *of, const char *what, const struct proof *proofs,
                     const char *program)
 {

@@ -1,5 +1,6 @@
-# Sourced by benches that compare predicted with measured runs on two nodes (tests/minicluster.sh).
-# SIMSEARCH is the program to run. Exits if such nodes cannot be made. Files are written to $work.
+# Sourced by benchmarks that compare predicted with measured runs on two nodes, which are network
+# namespaces (tests/minicluster.sh). SIMSEARCH is the program to run. Exits if such nodes cannot be
+# made. Files are written to $work.
 # shellcheck shell=bash
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -7,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bash "$here/../minicluster.sh" true || exit
 
-# write_model BATCH LAYERS SEQ: writes a model of width 128 to model.json
+# write_model BATCH LAYERS SEQ: writes a model of width 128 to $work/model.json
 write_model() {
     cat >"$work/model.json" <<EOF
 { "format": 1, "name": "h128", "summary": "", "source": "made up", "norm": "layernorm",
@@ -16,7 +17,7 @@ write_model() {
 EOF
 }
 
-# on_nodes RATE COMMAND ARG...: runs a command on two nodes with a link of that rate
+# on_nodes RATE COMMAND ARG...: runs a command on two nodes that a link of this rate connects
 on_nodes() { bash "$here/../minicluster.sh" -r "$1" "$SIMSEARCH" "${@:2}"; }
 
 # calibrate RATE: writes RATE.json

@@ -4,7 +4,7 @@
 
 #include "calibration/score/score.h"
 
-/* GPT of 24 layers on one node of eight A100. */
+/* The plain row: a GPT of 24 layers on one node of eight A100. */
 struct run_row plain_row(void);
 
 /* The systems of the rows. The fixture makes and frees them; a test may replace them. */

@@ -10,8 +10,8 @@ struct recorder {
     double optimum_s, start_s, best_s;
 };
 
-/* Records a score. The clock is read only at gains and occasionally, because reading it is not
- * free. */
+/* Records a score (predicted value of a plan). The clock is read when the best score improves, and
+ * occasionally otherwise, because reading it takes time. */
 static void record(void *context, const struct scorer *scorer, double score, bool fits)
 {
     enum { NOW_AND_THEN = 8 };

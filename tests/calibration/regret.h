@@ -1,5 +1,5 @@
-/* tests/calibration/regret.h - for benches: the regret of random strategies after each score,
- * against a known optimum. */
+/* tests/calibration/regret.h - for benchmarks: the regret of random search strategies after each
+ * score (prediction of a plan), against a known optimum. */
 #ifndef TESTS_CALIBRATION_REGRET_H
 #define TESTS_CALIBRATION_REGRET_H
 

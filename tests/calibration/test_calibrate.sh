@@ -11,8 +11,8 @@ run 0 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 
 shows 'all_reduce +of 8 '
 grep -q '"fabric": "nvswitch' "$work/here.json" || fail "the curve does not have the node's fabric"
 
-# The cluster file contains GPU and profile, so no data folder is needed. A second output is added
-# to the file.
+# The cluster file that calibrate writes contains GPU and profile, so no data folder is needed. The
+# output of a second benchmark is added to the file.
 run 0 calibrate --osu "$fixtures/osu_allgather.txt" --ranks 8 --cluster "$work/here.json" --json
 [ "$(grep -c '"collective"' "$work/out")" = 2 ] || fail "expected two collectives"
 run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/here.json" --layout "tp8 mb1" --json
@@ -61,8 +61,8 @@ done
 run 2 calibrate --refine "$work/run.json"
 says 'expected the plan file'
 
-# Made-up losses: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, plus 4000 rate^2 7^2 for local:8, where S is
-# the sum of learning rates so far and n the number of ranks.
+# The losses are made up: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, plus 4000 rate^2 7^2 for local:8.
+# S is the sum of the learning rates so far, and n the number of ranks.
 told() { # told FILE RANKS RATE EXCHANGE APART STEPS: writes a made-up run
     awk -v ranks="$2" -v rate="$3" -v exchange="$4" -v apart="$5" -v steps="$6" 'BEGIN {
         printf "{\"layout\": \"dp%d exchange=%s\", \"training\": {\"rate\": %g, \"data_ranks\": %d, ", \

@@ -99,7 +99,7 @@ static const struct {
     const char *word;
     int recompute;
     unsigned replays;
-    int layers; /* layers of a chunk; the model has 12 */
+    int layers; /* recomputed layers per chunk; the model has 12 layers */
 } recompute_words[] = {
     { "op-selective", RECOMPUTE_SELECTIVE, REPLAYS_PER_OP, 0 },
     { "selective", RECOMPUTE_SELECTIVE, REPLAYS_CORE, 0 },
@@ -145,7 +145,8 @@ START_TEST(rows_can_name_every_schedule_of_the_registry)
     struct run_row row = plain_row();
     row.schedule = generators[_i].name;
     bool is_mirrored = generators[_i].rule && generators[_i].rule->is_mirrored;
-    /* Some schedules need several chunks per stage, others at least 4 stages. */
+    /* Rows name a schedule; some schedules need several chunks per stage, others at least 4
+     * stages. */
     row.vpp = generators[_i].of_round && !is_mirrored ? 2 : 1;
     if (is_mirrored) {
         row.dp = row.dp * row.pp / 4;
@@ -332,8 +333,8 @@ START_TEST(a_run_that_cannot_have_fitted_is_assumed_to_recompute)
 END_TEST
 
 /* If layers are not divisible by chunks, embedding and head count as layers. If there are two more
- * chunks than layers, embedding and head get chunks of their own. Otherwise the first chunks have
- * one layer more. */
+ * chunks than layers, embedding and head each have a chunk without layers. Otherwise the first
+ * chunks have one layer more. */
 static const struct {
     int layers, vpp, chunk_layers[8];
     const char *assumption;

@@ -40,7 +40,7 @@ END_TEST
 
 static const struct {
     const char *words;
-    double bytes_per_s; /* of all network cards of a node, or of one GPU */
+    double bytes_per_s; /* bandwidth of all network cards of a node, or of the cards of one GPU */
     bool is_of_node;
     int cards;
 } speeds[] = {
@@ -110,7 +110,8 @@ START_TEST(a_network_described_in_words_has_the_stated_speed)
 }
 END_TEST
 
-/* The cluster's file describes its network by the same words: AWS has 4 cards of 100 Gb/s per node.
+/* Clusters' files describe their networks with the same words: AWS has 4 cards of 100 Gb/s per
+ * node.
  */
 START_TEST(a_network_described_in_words_equals_that_of_the_cluster_file)
 {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Curves made from known constants, with noise like that of minibatches. */
+/* Makes loss curves from known constants, with noise like that of minibatches. */
 enum { MOST_RUNS = 4, MOST_STEPS = 1200 };
 static const struct descent known = { .least = 0.6,
                                       .gap = 0.4,
@@ -103,7 +103,8 @@ START_TEST(a_gossip_run_determines_the_cost_of_disagreement)
 }
 END_TEST
 
-/* One run is enough if the learning rate decreases and the least loss is known. */
+/* The loss curve of one run determines the constants if its learning rate decreases and the least
+ * loss is known. */
 START_TEST(a_decaying_rate_separates_noise_from_disagreement)
 {
     struct curves c = { .request = { .least = known.least, .heterogeneity = 1 } };

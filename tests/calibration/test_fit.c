@@ -293,7 +293,8 @@ START_TEST(a_fitted_curve_never_falls)
     curve_fit(&found, sizes, time_s, 5);
     for (int i = 1; i < 5; i++)
         ck_assert_double_ge(found.points[i].time_s, found.points[i - 1].time_s);
-    /* The three decreasing times are merged into one, their geometric mean. */
+    /* Three measured times decrease although sizes grow; they are replaced by their geometric
+     * mean. */
     ck_assert_double_eq_tol(found.points[2].time_s, cbrt(120e-6 * 90e-6 * 80e-6), 1e-7);
     ck_assert_double_eq_tol(found.points[4].time_s, 200e-6, 1e-7);
 }

@@ -103,7 +103,7 @@ START_TEST(an_error_in_a_table_names_line_and_key)
 }
 END_TEST
 
-/* Faults that only the data shows. */
+/* Faults that are found only when the data is read. */
 static const struct {
     const char *text, *where, *message;
 } mismatches[] = {

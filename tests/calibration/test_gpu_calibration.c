@@ -1,5 +1,6 @@
-/* A GPU calibration on this machine's threads (tests/cuda_on_host), which support every call of the
- * device table and every kernel. Times are those of threads and have no meaning. */
+/* Calibrates simulated GPUs, which are threads of this machine (tests/cuda_on_host) and support
+ * every device call and every kernel. The measured times are those of threads and have no
+ * meaning. */
 #include "calibration/measure/bandwidth.h"
 #include "calibration/measure/host_pair.h"
 #include "calibration/measure/launch_cost.h"
@@ -52,7 +53,7 @@ START_TEST(every_memory_bound_op_runs_in_16_bits)
     ck_assert_int_eq(host.precision, PRECISION_BF16);
     ck_assert_msg(bandwidth_measure(&host, 1 << 14, 0, &traffic, &err), "%s: %s", err.where,
                   err.msg);
-    ck_assert_int_eq(traffic.count, 18); /* 4 and 16 KiB of nine ops */
+    ck_assert_int_eq(traffic.count, 18); /* nine ops, each with 4 KiB and 16 KiB */
 }
 END_TEST
 

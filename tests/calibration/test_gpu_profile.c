@@ -95,7 +95,7 @@ START_TEST(the_file_has_the_datasheet_and_the_measurements)
     ck_assert(stack.errors.source > 0 && system.stack.errors.source == 0);
     struct system shipped = system;
     shipped.stack = stack;
-    shipped.profile.measured = true; /* these values come from runs of other software */
+    shipped.profile.measured = true; /* these values were measured with other software */
     const struct model dense = { .layers = 1 };
     ck_assert_int_eq(system_tier(&system, &dense), TIER_SEEN);
     ck_assert_int_eq(system_tier(&shipped, &dense), TIER_NEW_STACK);

@@ -42,8 +42,8 @@ START_TEST(distant_bounds_change_nothing)
 }
 END_TEST
 
-/* Further models add evidence; further runs of the same model on the same GPU add none, unless
- * their bounds are tighter. */
+/* Runs of further models add evidence; further runs of the same model on the same GPU add none,
+ * unless their bounds are tighter. */
 START_TEST(only_the_tightest_bound_of_a_model_on_a_gpu_counts)
 {
     struct held_peak peaks[] = { { "stack", "one", "a", 0.02 },
@@ -63,8 +63,8 @@ START_TEST(only_the_tightest_bound_of_a_model_on_a_gpu_counts)
 }
 END_TEST
 
-/* Shifts of stacks are +-0.1, and errors of plans around them are +-0.02. With many rows of each
- * stack the variances found are those of the shifts and of the errors. */
+/* Shifts of stacks are +-0.1, and errors of plans around them are +-0.02. With many rows per stack,
+ * `between` is found to be the variance of the shifts, and `within` that of the errors. */
 START_TEST(variances_are_those_of_stacks_and_of_plans)
 {
     enum { STACKS = 6, ROWS = 100 };
@@ -83,9 +83,9 @@ START_TEST(variances_are_those_of_stacks_and_of_plans)
 }
 END_TEST
 
-/* Stacks with measured peaks keep the centre 0. Runs that fitted into memory never widen an
- * interval or raise its centre. Llama 3's layout and those of llm-foundry, whose batches fill the
- * memory, lower it. */
+/* Stacks with measured peaks keep the centre 0. Runs that did not run out of memory never widen an
+ * interval or raise its centre. The layout of Llama 3 and the layouts of llm-foundry, whose batches
+ * fill the memory, lower the centre. */
 START_TEST(shipped_stacks_are_shifted_where_runs_fitted)
 {
     struct fit_table table;

@@ -42,7 +42,7 @@ static struct host_shape small_shape(void)
     shape.model.layers = 1;
     shape.model.seq = shape.model.max_positions = 16;
     shape.model.batch = 2;
-    shape.model.vocab = 512; /* so no other product has the size of the logits' product */
+    shape.model.vocab = 512; /* so that no other product has the size of the logits' product */
     return shape;
 }
 
@@ -111,8 +111,8 @@ static void write_json(const char *path, json_t *json)
     json_decref(json);
 }
 
-/* Number of times that an op occurs in one step of a model with one layer. It has three norms, two
- * residuals, and two biases as wide as the residual stream. */
+/* Number of times that an op occurs in one step of a model with one layer. The model has three
+ * norms, two residuals, and two biases as wide as the residual stream. */
 static int repeats_of(const struct host_op *op, const struct model *model)
 {
     if (op->kind == OP_NORM)
@@ -216,7 +216,7 @@ START_TEST(a_disk_is_timed_and_no_file_is_left)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert(disk_rate_measure(&host, folder, 3.5 * (1 << 20), &rate, &err));
     ck_assert(rate > 0);
-    ck_assert_int_eq(rmdir(folder), 0); /* empty again */
+    ck_assert_int_eq(rmdir(folder), 0); /* the folder is empty again */
     ck_assert(disk_rate_measure(&host, folder, 1 << 20, &none, &err));
     ck_assert_double_eq(none, 0);
     ck_assert_int_eq(err.code, ERR_NONE);
@@ -250,13 +250,14 @@ START_TEST(on_a_busy_machine_parts_are_skipped_to_end_on_time)
     ck_assert_double_eq_tol(budget_left_s(&budget, 100), 30, 1e-12);
     budget_take(&budget, 100, 10);
     ck_assert_double_eq_tol(budget_pace(&budget, 160), 6, 1e-12);
-    /* At a pace of 6, 20 s of work would take 120 s, but only 50 s are left. */
+    /* If work takes six times as long as expected, 20 s of work would take 120 s, but only 50 s are
+     * left. */
     ck_assert_double_eq_tol(budget_left_s(&budget, 160), 50, 1e-12);
     ck_assert(!budget_affords(&budget, 160, 10));
     ck_assert(budget_affords(&budget, 160, 8));
     budget_leave_out(&budget, 12);
     ck_assert_double_eq_tol(budget_left_s(&budget, 160), 48, 1e-12);
-    /* Past the end nothing can be skipped any more, so the pace decides. */
+    /* After the last part nothing can be skipped any more, so the pace alone decides. */
     ck_assert_double_eq_tol(budget_left_s(&budget, 220), 8 * 12, 1e-12);
 }
 END_TEST
@@ -326,8 +327,8 @@ START_TEST(held_out_steps_are_compared_with_the_file)
 }
 END_TEST
 
-/* Makes held-out steps that took `times` their predicted time, on ranks that got only a fraction of
- * their cores. */
+/* Makes held-out steps that took `times` times as long as predicted, on ranks that got only a
+ * fraction of their cores' time. */
 static const struct {
     double core_share, times;
     bool is_marked;
@@ -427,7 +428,7 @@ START_TEST(a_curve_ends_once_a_size_takes_too_long)
 }
 END_TEST
 
-/* Whether a file with this mutual slowdown lets messages overlap compute. */
+/* Whether a calibration with this mutual slowdown of messages and compute lets them overlap. */
 static bool overlaps_messages(double slowdown)
 {
     struct host_measured measured = {
@@ -484,7 +485,7 @@ static const struct {
 };
 enum { NUM_ALONE = LENGTH(alone) };
 
-/* The arena counts the executor's memory; the formulas predict it within 3 %. */
+/* The memory model predicts within 3 % the executor's memory, which its arena counts. */
 START_TEST(predicted_memory_agrees_with_the_arenas_count)
 {
     struct err err = { 0 };

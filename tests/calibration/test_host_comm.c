@@ -1,5 +1,5 @@
-/* Tests the timing of messages and collectives. Only the clocks of ranks that know that all data
- * have arrived are used. Clocks are fake: rank i measures times_s[i] seconds. */
+/* Tests how messages and collectives are timed: only by the clocks of ranks that know when all data
+ * have arrived. Clocks are fake: rank i measures times_s[i] seconds. */
 #include "calibration/measure/host_comm.h"
 #include "tests/exec/rank_job.h"
 #include "tests/testing.h"
@@ -36,7 +36,7 @@ static bool measure(struct rank_job *job, const struct comm_options *options)
     }
     own_time_s = times_s[options->place->rank];
     clocked.note = note_made_up;
-    clocked.call = NULL; /* so the time of waiting for a core is unknown too */
+    clocked.call = NULL; /* so the time that the rank waited for a core is unknown too */
     host.api = &clocked;
     bool ok = host_curve_measure(&host, timing->kind, timing->num_ranks, &sizes, &curve, &err);
     for (int i = 0; ok && i < curve.num_points; i++)
@@ -48,9 +48,9 @@ static bool measure(struct rank_job *job, const struct comm_options *options)
     return ok && curve.num_points == 2;
 }
 
-/* A round trip takes twice the time of one message. The answering rank does not see its answer
- * arrive, and leftover ranks send nothing. In a reduction each rank has all data when it is
- * done. */
+/* A round trip takes twice the time of one message. The rank that answers does not see its answer
+ * arrive, and ranks without a partner send nothing. In a reduction each rank has all data when it
+ * is done. */
 static const struct {
     int size;
     struct timing timing;

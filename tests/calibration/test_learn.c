@@ -53,8 +53,8 @@ static const struct learned_stack *learn(int count, const struct learned *earlie
 }
 
 /* One row is 20 % slow. The weights are 1 / 0.1^2 = 100 for the prior and 1 / 0.05^2 = 400 for the
- * row. So the result is four fifths of the row's logarithm, with a standard deviation of sqrt(1 /
- * 500). */
+ * row. So the logarithm of the learned factor is four fifths of the row's, with a standard
+ * deviation of sqrt(1 / 500). */
 START_TEST(a_ratio_is_shrunk_by_the_variance_between_sources)
 {
     make((double[]){ 1.2 }, 1);
@@ -164,8 +164,8 @@ START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
 }
 END_TEST
 
-/* A new stack has no measurements. Its prior is as wide as the shift of its interval, so one row
- * changes its factor more than the factor of a measured stack. */
+/* A new stack has no measured rows. The prior of its factor is as wide as the possible shift of a
+ * whole stack, so one row changes this factor more than that of a measured stack. */
 START_TEST(the_prior_of_a_new_stack_is_its_intervals_shift)
 {
     make((double[]){ 1.2 }, 1);
@@ -177,8 +177,8 @@ START_TEST(the_prior_of_a_new_stack_is_its_intervals_shift)
 }
 END_TEST
 
-/* Runs of models with experts change only the ratio and the shift of such models, and no shift
- * rises. */
+/* Runs of models with experts change only the learned ratio and the shift (error common to all
+ * rows) of models with experts, and no shift grows. */
 START_TEST(an_overlay_of_experts_is_for_models_with_experts)
 {
     struct learned_stack taught = {
@@ -326,7 +326,8 @@ struct mark {
     double median, before, covered;
 };
 
-/* Scores the rows after the first k, with the constants learned from the first k. */
+/* Computes the errors of all rows after the first k, with the constants learned from the first
+ * k. */
 static struct mark mark_others(const struct judged *of, int k, double *room)
 {
     struct lessons lessons;
@@ -393,7 +394,8 @@ static void tally_source(const char *name, struct tally *out)
 }
 
 /* Tests the source whose prediction takes the least time; a campaign tests all sources with ten
- * rows or more. The limits are the errors that one ratio per source reaches, rounded up. */
+ * rows or more. The limits are the errors that remain with one learned ratio per source, rounded
+ * up. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "torchao_float8", "internevo",      "dgxc_gb200",

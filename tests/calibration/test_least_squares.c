@@ -124,7 +124,8 @@ START_TEST(a_prior_acts_by_its_weight)
 }
 END_TEST
 
-/* Squared loss gives the mean, 1.2. The soft loss stays near the four equal values. */
+/* Squared loss gives the mean, 1.2. The soft loss gives less weight to large residuals, so its
+ * result is near the four equal values. */
 START_TEST(an_outlier_has_little_effect_on_a_soft_loss)
 {
     struct plain p;

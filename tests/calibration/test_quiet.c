@@ -87,7 +87,7 @@ static double quiet_of(int late_of_ten, int kept_of_ten)
     return exchange_quiet_s(times, REPEATS);
 }
 
-/* Of ten transfers, the numbers with a late rank and the numbers that wait for a core. */
+/* For each case: how many of ten transfers have a late rank, and how many wait for a core. */
 static const int disturbed[][2] = { { 0, 0 }, { 3, 0 }, { 5, 3 }, { 9, 9 }, { 10, 0 }, { 10, 10 } };
 
 START_TEST(waiting_for_peers_is_not_counted_in_a_transfer)

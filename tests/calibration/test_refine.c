@@ -27,7 +27,7 @@ static void tear_down(void)
         kernel_release(&kernels[i]);
 }
 
-/* The ops are products of both sizes in the table, and a norm. */
+/* The ops are a matrix product of each size in the table, and a norm. */
 static struct op ran_ops[] = {
     { .kind = OP_GEMM, .m = 64, .n = 64, .k = 64, .batch = 1 },
     { .kind = OP_GEMM, .m = 256, .n = 64, .k = 64, .batch = 1 },

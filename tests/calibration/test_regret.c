@@ -6,8 +6,8 @@
 
 START_TEST(the_wilson_interval_of_30_in_40_is_that_of_the_formula)
 {
-    /* Wilson's interval (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), with p = 0.75, n
-     * = 40, z = 1.96, is (0.79802 +- 0.14251) / 1.09604. */
+    /* Wilson's interval is (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n). With p =
+     * 0.75, n = 40 and z = 1.96 this is (0.79802 +- 0.14251) / 1.09604. */
     struct interval interval = wilson(30, 40);
     ck_assert_double_eq_tol(interval.low, 0.5981, 1e-4);
     ck_assert_double_eq_tol(interval.high, 0.8581, 1e-4);

@@ -26,7 +26,7 @@ static struct run_case cases[MOST_ROWS];
 static struct run_prediction predictions[MOST_ROWS];
 static struct arena arena;
 
-/* The systems belong to the three tiers: nothing is measured, the stack is new, everything is
+/* The systems belong to three tiers: nothing was measured; the stack is new; stack and GPU were
  * measured. */
 static struct system *system_of(enum tier tier)
 {

@@ -17,8 +17,8 @@ static struct source_shift made(const char *source, enum tier tier, double need)
     return shift;
 }
 
-/* By hand: t with 3 and 4 degrees of freedom has 95 % quantiles of 2.353 and 2.132; the prior's
- * variance is (0.2 / 1.645)^2 = 0.01478. */
+/* By hand: the t distributions with 3 and 4 degrees of freedom have 95 % quantiles of 2.353 and
+ * 2.132, and the prior's variance is (0.2 / 1.645)^2 = 0.01478. */
 START_TEST(a_tiers_width_is_that_of_a_t_distribution_over_sources)
 {
     struct source_shift gpus[] = { made("a", TIER_NEW_GPU, 0), made("b", TIER_NEW_GPU, 0) };
@@ -33,7 +33,8 @@ START_TEST(a_tiers_width_is_that_of_a_t_distribution_over_sources)
 }
 END_TEST
 
-/* With needs of 0.5 and 0.1, the deviations are 0.5 / 1.645 = 0.304 and the shift of 0.2. */
+/* Source a needs a shift of 0.5, which counts as a deviation of 0.5 / 1.645 = 0.304, more than its
+ * bias of 0.1. The bias of source b, 0.2, is more than its need of 0.1 / 1.645. */
 START_TEST(rows_that_scatter_more_than_others_widen_their_tier)
 {
     struct source_shift gpus[] = { made("a", TIER_NEW_GPU, 0.5), made("b", TIER_NEW_GPU, 0.1) };
@@ -69,7 +70,7 @@ START_TEST(a_wider_shift_covers_no_fewer_rows)
 }
 END_TEST
 
-/* A row is covered if error^2 = width^2 + shift^2; here 5^2 = 3^2 + 4^2. */
+/* A row is covered if error^2 <= width^2 + shift^2; here 5^2 = 3^2 + 4^2. */
 START_TEST(the_shift_that_covers_a_row_is_the_rest_of_its_squared_error)
 {
     struct left_out_row rows[] = {

@@ -41,8 +41,8 @@ static bool read_text(const char *text, struct trace *out, struct err *err)
           "\"In msg nelems\": 64, \"Group size\": 8, \"dtype\": \"BFloat16\"")
 #define TAIL "{ \"ph\": \"i\", \"name\": \"Record Window End\", \"s\": \"g\", \"ts\": 5000 } ] }\n"
 
-/* Four steps: a warm-up of 900 us, then steps of 100, 120 and 140 us. In each counted step a
- * collective of 40 us overlaps a product in its first half. So the times of product, exposed
+/* Four steps: a warm-up of 900 us, then steps of 100, 120 and 140 us. In each counted step, the
+ * first half of a collective of 40 us overlaps a product. So the times of product, exposed
  * collective and idle are 60, 20 and 20 us; 80, 20 and 20; and 100, 20 and 20. Events are out of
  * order, and there are other categories, instants and a second GPU. */
 #define STEPS                       \

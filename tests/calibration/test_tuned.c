@@ -113,8 +113,8 @@ static void gather(const struct source_runs *runs, int first, int end, enum know
                     runs->shipped.predictions, &mine->model, arena, out);
 }
 
-/* Each plan of the stratum is the present one in turn. If the stratum is large, as many other plans
- * as a belief can hold are drawn, anew for each present plan. */
+/* Each plan of the stratum is taken as the present one in turn. If the stratum is large, as many
+ * other plans as a belief can hold are drawn, anew for each present plan. */
 static void ask_stratum(const struct source_runs *runs, int first, int end, enum known known,
                         struct random *rng, struct tally *to)
 {
@@ -184,9 +184,9 @@ static void print_tally(const char *source, enum known known, const struct tally
 /* `make test` tests one source with the runs of its stack known. A campaign tests all sources that
  * have strata. Of the source vtrain_single it tests only a sixth of the 120 strata, and has no
  * limits, because these times are sums of traced layers. Runs of bloom_prequel that were measured
- * again differ by 4.2 % (rms of 16 differences). If the scatter within a stratum is 1 or 2 %, the
- * plan that is really the fastest is within 2 % of the best and not slower in 96 or 83 % of its
- * cases. */
+ * again differ by 4.2 % (rms of 16 differences). Measured times scatter. If they scatter by 1 or 2
+ * % within a stratum, even the advice of the plan that is really the fastest would count as good in
+ * only 96 or 83 % of the cases. */
 static const struct {
     const char *name;
     int step;

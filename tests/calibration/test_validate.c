@@ -99,7 +99,7 @@ START_TEST(every_row_is_predicted_or_skipped)
     fclose(file);
     unlink(path);
     ck_assert_int_eq(without_time, 1);
-    /* a row with a prediction but no measured time is in both lists */
+    /* a row with a predicted but no measured time counts in both lists */
     size_t skipped = json_array_size(json_object_get(root, "skipped"));
     ck_assert_uint_eq((size_t)predicted + skipped, 14 + 1);
     json_decref(root);

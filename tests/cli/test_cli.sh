@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Exit codes, messages, JSON keys and files of all commands. SIMSEARCH is the program to test.
+# Tests exit codes, messages, JSON keys and files of all commands. SIMSEARCH is the program to test.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 fixtures=$here/fixtures/cli
@@ -134,7 +134,7 @@ shows 'sliding window of 4096 that mistral-7b has is not modelled'
 run 2 help serach
 says 'did you mean "search"'
 
-# A rack of 72 GPUs, which is not a power of two.
+# A rack has 72 GPUs, which is not a power of two.
 run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --space even --fix tp8 --json
 shows '^  "gpus": 64,$'
 shows '^  "asked_gpus": 72,$'
@@ -529,8 +529,8 @@ if asks_large; then
     shows "proved the best of the searched space: layers divided as Megatron can; "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
-# A layout whose risk of running out of memory exceeds the accepted risk is ranked, but the space is not
-# widened to contain it.
+# A compared layout whose risk of running out of memory exceeds the accepted risk is ranked, but the
+# space is not widened to contain it.
 run 0 --gpus 256 --model llama3-70b --fix "tp4 pp4" --compare "tp4 pp4 dp16 mb1 vpp20 sp zero1"
 shows 'rank 1 of .* tight: P\(out of memory\) [0-9]+ %, '
 hides 'its degrees were added'
@@ -550,7 +550,8 @@ shows '"leaves_out": ""'
 run 2 --gpus 8 --model tiny --space most
 says "^simsearch: --space: "
 
-# A layout that is faster than the best plan is added to the space, which is searched again.
+# A compared layout that is faster than the best plan is added to the space, which is searched
+# again.
 mine="tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 if asks_large; then
     run 0 "${spaces[@]}" --space even --compare "$mine"

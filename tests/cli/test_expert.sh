@@ -5,7 +5,7 @@
 # shellcheck source=tests/program.sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
-[ "${VARIANT-}" = asan ] && exit 0 # searches of large spaces, whose code test_cli.sh covers too
+[ "${VARIANT-}" = asan ] && exit 0 # these searches of large spaces run the same code as those of test_cli.sh
 
 # Prints the first number with this key from the JSON in the file out.
 number() { grep -m 1 -Eo "\"$1\": [0-9.e+-]+" "$work/out" | cut -d' ' -f2; }
@@ -20,8 +20,8 @@ best() {
 
 # --- Llama 3 405B on its cluster's number of GPUs -----------------------------------------------
 
-# Layouts: section 3.3.2 and table 4 of arXiv 2407.21783, and NVIDIA's recipe of 2025, which the
-# measured runs of source dgxc_h100 use.
+# The layouts are from section 3.3.2 and table 4 of arXiv 2407.21783, and from NVIDIA's recipe of
+# 2025, with which the runs of source dgxc_h100 were measured.
 paper="tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 llama=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
 layouts=("$paper" "tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
@@ -50,7 +50,8 @@ shows '^    rank [0-9]+ of [0-9 ]+ plans that fit, '
 
 # The layout of arXiv 2412.19437, sections 3.2 and 3.3: 16 stages with DualPipe, expert parallelism over
 # 64 ranks, ZeRO-1; norms and up-projections are recomputed. It fits in memory with the software that ran
-# it. It is ranked among the plans of its degrees, and the parts of the step that differ are printed.
+# it. It is ranked among the plans with its degrees; where their steps differ, the parts of the time
+# are printed.
 paper="pp16 ep64 mb1 schedule=dualpipe zero1 overlap=ep recompute=selective:mla_up_proj+layernorm stages=Et*3|(t*4|)*14ttmL"
 deepseek=(--gpus 2048 --model deepseek-v3 --cluster h800-8 --precision fp8-block --optimizer adam-bf16)
 run 0 simulate "${deepseek[@]}" --stack hai-llm --layout "$paper" --json

@@ -101,7 +101,7 @@ END_TEST
 
 /* --- the lecture on one plan ---------------------------------------------------------------- */
 
-/* A row has a plan to which the lecture's formulas are applied. */
+/* Each row has a plan, to which `explain` applies the lecture's formulas. */
 struct question {
     const char *model, *cluster, *batch, *layout;
     int gpus;
@@ -172,7 +172,7 @@ static const struct {
     { GPT3_ALONE("mb1 dtype=fp32"), "activations of a microbatch", 444529115136.0 },
     /* the activations plus the state: 48 x 96 x 12288^2 values of 4 bytes */
     { GPT3_ALONE("mb1 dtype=fp32"), "fp32 training of a microbatch", 2783138807808.0 + 444529115136.0 },
-    /* half of that number, because values have 16 bits */
+    /* half of those bytes, because values have 16 bits */
     { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
     /* gradients have 2 bytes per parameter */
     { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
@@ -190,7 +190,7 @@ static const struct {
     { GPT3_ALONE("mb1 dtype=fp32"), "state per parameter", 16 },
     /* A parameter server exchanges gradients of S bytes over links of B bytes/s. Here S is 4 bytes
      * for each of 1413812224 / 8 parameters, and B is 25 Gb/s / 8 ranks. One server takes 2 x 7 x
-     * S/B, two servers take half of that. */
+     * S/B seconds, two servers take half of that. */
     { P3("tp8 dp8 mb1 exchange=ps:1"), "data ranks, as here", 14 * 706906112.0 / 390.625e6 },
     { P3("tp8 dp8 mb1 exchange=ps:2"), "data ranks, as here", 7 * 706906112.0 / 390.625e6 },
     /* The same gradients by other exchanges. A ring takes 14 x (20 us + S/(8 B)). Local SGD uses
@@ -199,19 +199,19 @@ static const struct {
     { P3("tp8 dp8 mb1 exchange=local:4"), "data ranks, as here", 3.5 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
     { P3("tp8 dp8 mb1 exchange=tree"), "data ranks, as here", 6 * 20e-6 + 2 * 706906112.0 / 390.625e6 },
     /* A ring of 64 ranks sums whole gradients. In each node one of eight ranks sends to the next
-     * node, at 3.125 GB/s: 126 x (20 us + S / 64 / 3.125 GB/s). */
+     * node, at 3.125 GB/s. The ring takes 126 x (20 us + S / 64 / 3.125 GB/s). */
     { P3("dp64 mb1"), "data ranks, as here", 126 * (20e-6 + 5655248896.0 / 64 / 3.125e9) },
-    /* ZeRO-3 in shard groups of 8 ranks, with P = 7493124096 parameters. In the node, at 450
-     * GB/s, 7 parts of P/8 are moved three times: reduced in 4 bytes, and gathered twice in 2
-     * bytes. Between 8 nodes, at 50 GB/s, each rank's P/8 sums are all-reduced: 2 x 7 parts of
-     * 1/8. */
+    /* ZeRO-3 in shard groups of 8 ranks, with P = 7493124096 parameters. Within the node, at 450
+     * GB/s, each rank sends 7 parts of P/8 values three times: once in 4 bytes, to reduce
+     * gradients, and twice in 2 bytes, to gather weights. Between 8 nodes, at 50 GB/s, each rank's
+     * P/8 sums are all-reduced, which sends 2 x 7 parts of 1/8. */
     { { "llama3-8b", "dgx-h100", "128", "dp64 mb1 zero3 shard=8", 64 }, "data ranks, as here",
       7 * (2e-6 + 7493124096.0 / 2 / 450e9) + 14 * (2e-6 + 7493124096.0 / 4 / 450e9) +
           14 * (5e-6 + 7493124096.0 / 16 / 50e9) },
     { P3("tp8 dp8 mb1"), "data ranks by one server", 14 * 706906112.0 / 390.625e6 },
-    /* The bubble is the idle time of a stage / its work. On 8 stages with 16 microbatches it is
-     * 7 for the naive schedule, 7 / 16 for 1F1B, 7 / (16 x 5) for 5 chunks per stage, and a
-     * third of 7 / 16 for ZB-H1. */
+    /* The bubble is the idle time of a stage, relative to its work. On 8 stages with 16
+     * microbatches it is 7 for the naive schedule, 7 / 16 for 1F1B, 7 / (16 x 5) for 5 chunks per
+     * stage, and a third of 7 / 16 for ZB-H1. */
     { PIPE("pp8 mb1 schedule=naive"), "bubble relative to compute", 7 },
     { PIPE("pp8 mb1 schedule=naive"), "bubble relative to the step", 7.0 / 8 },
     { PIPE("pp8 mb1 schedule=gpipe"), "bubble relative to compute", 7.0 / 16 },
@@ -221,9 +221,9 @@ static const struct {
     { PIPE("pp8 mb1 schedule=zb-h1"), "bubble relative to compute", 7.0 / 48 },
     { PIPE("pp8 mb1 schedule=zb-h2"), "bubble relative to compute", 0 },
     /* A layer keeps 34 bytes for each of the 2048 x 5120 elements of the hidden state. A stage of 5
-     * layers holds 5 layers in the naive schedule, 16 x 5 in GPipe and 8 x 5 in 1F1B; interleaved
-     * it holds 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x 2048/5120
-     * bytes per element. */
+     * layers holds the activations of 5 layers in the naive schedule, of 16 x 5 in GPipe and of 8 x
+     * 5 in 1F1B; interleaved it holds 7 chunks of one layer more than 1F1B. Unfused attention adds
+     * 5 a s/h = 5 x 40 x 2048/5120 bytes per element. */
     { PIPE("pp8 mb1 schedule=naive"), "activations kept", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 schedule=gpipe"), "activations kept", 80 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1"), "activations kept", 40 * 34 * 2048.0 * 5120 },
@@ -235,12 +235,12 @@ static const struct {
     { PIPE("pp8 mb1 recompute=full"), "activations kept", 40 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "activations kept", 8 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=block:2"), "activations kept", (16 * 2 + 24 * 34) * 2048.0 * 5120 },
-    /* With one checkpoint for 5 layers, 5 layers are held while they are recomputed, besides 5/5
-     * inputs. A step takes 8 FLOPs per token and parameter with full recompute, and 6 + 2 x 2/5 if
-     * two layers in five are recomputed. */
+    /* With one checkpoint for 5 layers, a stage holds 5/5 inputs per microbatch, and all
+     * activations of 5 layers while they are recomputed. A step takes 8 FLOPs per token and
+     * parameter with full recompute, and 6 + 2 x 2/5 if two layers in five are recomputed. */
     { PIPE("pp8 mb1 recompute=full:5"), "recomputed activations", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "layers held in memory by recompute", 6 },
-    { PIPE("pp8 mb1"), "layers held in memory by recompute", 4.47213595499958 }, /* 2 sqrt(5 layers) */
+    { PIPE("pp8 mb1"), "layers held in memory by recompute", 4.47213595499958 }, /* 2 sqrt(5): a stage has 5 layers */
     { PIPE("pp8 mb1 recompute=full:5"), "FLOPs", 8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1 recompute=block:2"), "FLOPs", 6.8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1"), "FLOPs", 6.0 * 16 * 2048 * 13097543680.0 },
@@ -250,7 +250,7 @@ static const struct {
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-1, as here", 175181291520.0 / 64 * 6.75 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-2", 175181291520.0 / 64 * 3 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-3", 175181291520.0 / 64 * 1.125 },
-    /* 79.1 GiB, the part of 80 GiB that programs can use, divided by 18 bytes per parameter */
+    /* 79.1 GiB / 18 bytes per parameter; programs can use 79.1 of 80 GiB */
     { LARGE("tp8 pp8 mb1 sp zero1"), "parameters whose state fills a GPU", 79.1 * 1024 * 1024 * 1024 / 18 },
 };
 // clang-format on
@@ -330,8 +330,8 @@ START_TEST(formulas_with_numbers_equal_their_values_and_differences_are_explaine
 }
 END_TEST
 
-/* 72 B s l h^2 (1 + s/(12 h) + v/(12 l h)) is the count of FLOPs for MFU of a GPT: the causal half
- * of attention, with the output head.
+/* 72 B s l h^2 (1 + s/(12 h) + v/(12 l h)) are the FLOPs of a GPT's step that MFU counts, with the
+ * causal half of attention and the output head.
  */
 START_TEST(mfu_counts_the_causal_half_and_the_head)
 {

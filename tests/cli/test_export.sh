@@ -137,7 +137,8 @@ grep -q '"nearest": "tp1 pp4 dp2 mb1 recompute=selective:core_attn+mlp+layernorm
 # this one keeps them, which is zero2.
 run 3 export --model llama3-8b --gpus 16 --layout "pp2 mb1 zero3" --to torchtitan --json
 grep -q '"nearest": "tp1 pp2 dp8 mb1 zero2' out || fail "no nearest plan for parameters kept for a step"
-# Keys of a config.json that change neither weights nor time are lost, which the answer and the script say.
+# An export lacks keys of a config.json that change neither weights nor time; the answer and the
+# script say so.
 run 0 export --model "$config" --gpus 8 --layout "pp2 mb1 zero1" --to megatron -o from-config
 grep -q '^missing .* such as rope_scaling' out || fail "the answer does not say that keys of the config are missing"
 grep -q '^# Missing: .* such as rope_scaling' from-config/train.sh || fail "the script does not say that keys are missing"

@@ -31,7 +31,7 @@ static const char path[] = "tests/golden/answers.txt";
 enum { MOST_QUESTIONS = 512, MOST_WORDS = 64, LINE_COLUMNS = 110, MOST_BYTES = 8 << 20 };
 
 struct paragraph {
-    const char *question, *answer; /* pointers into `text`: a question ends at its '\n', an answer
+    const char *question, *answer; /* pointers into `text`; a question ends at its '\n', an answer
                                       before the next '$' */
     int question_length, answer_length;
 };

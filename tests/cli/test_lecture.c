@@ -33,7 +33,8 @@ static bool is_heading(const char *line)
     return strncmp(line, "| formula or system |", 21) == 0 || strncmp(line, "|---|", 5) == 0;
 }
 
-/* Splits a line at its bars; returns false if it is no row with words to search for. */
+/* Splits a line at its bars. Returns false if the line is not a table row whose words can be
+ * searched for. */
 static bool read_row(const char *line, struct row *row)
 {
     const char *cells[CELLS + 1];

@@ -16,8 +16,8 @@ enum { MOST_SETTINGS = 400, MOST_VALUES = 24 };
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* Values for options that take free text, by their argument's name in --help. A new name needs a
- * row. */
+/* Values for options that take free text, by the name of the argument in --help. An argument with a
+ * new name needs a row here. */
 static const struct {
     const char *argument, *values[5];
 } texts[] = {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # not under asan: many runs of code that other tests cover.
-# Tests `tune` with commands that contain one mistake each, which it must find together with its fix.
-# Further cases: a log that is given with the command, changes that can be pasted, missing and malformed
-# files.
+# Tests `tune` with training commands that contain one mistake each. It must find the mistake and
+# its fix. Further cases: a log that is given with the command, changes that can be pasted, missing
+# and malformed files.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -83,8 +83,8 @@ mistake E3 'drop --overlap-moe-expert-parallel-comm' "" --overlap-moe-expert-par
 mistake E4 'add --moe-expert-capacity-factor' "" --moe-pad-expert-input-to-capacity
 base=base
 
-# Finds all settings that cost time but are not part of a plan, and environment variables that a script
-# sets.
+# `tune` finds all settings that cost time but are not part of a plan, and environment variables
+# that a script sets.
 grep -v -x -e --overlap-param-gather base/args.txt >slow.txt
 printf '%s\n' --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion \
     --no-bias-gelu-fusion --no-bias-dropout-fusion --no-persist-layer-norm --no-rope-fusion \
@@ -112,7 +112,8 @@ assert any(row["rule"] == "P19" for row in rows), rows
 PY
 [ "$mistakes" -ge 47 ] || fail "only $mistakes mistakes were tested"
 
-# A correct command breaks no rule. The proposed changes read back as plans that break none either.
+# A correct command breaks no rule. The proposed changes, read again, are plans that break no rule
+# either.
 run 0 tune base/args.txt --gpus 16 --json
 shows '"broken": \[\]'
 for key in plan broken prediction measured_s explained changes flags step_s gain p_gain p_oom best; do
@@ -146,7 +147,8 @@ run 0 import pasted.txt --from megatron --gpus 16 --json
 grep -qF "$(cat promised)" "$work/out" || fail "the pasted change gives another plan"
 shows '"broken": \[\]'
 
-# Runs on fewer GPUs are proposed. With their measured times the choice becomes more certain.
+# `tune` proposes trial runs on fewer GPUs. With their measured times its choice becomes more
+# certain.
 run 0 export --model llama2-13b --gpus 16 --gbs 128 --layout "tp2 pp2 mb1 sp zero1" --to megatron -o unsure
 run 0 tune unsure/args.txt --gpus 16 --propose -o runs.json --json
 for key in propose plan layout gpus batch command gain_bits p_best best; do
@@ -183,7 +185,8 @@ results '"layout": "tp2 mb1", "step_s": -1' 'step_s: expected a number above 0'
 results '"layout": "tp2 mb1", "step": 1' 'step_s'
 results '"layout": "tp2 mb1", "log": "missing.log"' 'missing.log'
 
-# Logs: the median of several logs, a log of another model, a missing log, a log that is too short.
+# Logs of training: the median of several logs, a log of another model, a missing log, a log that is
+# too short.
 for i in 1 2 3 4 5; do
     echo " [2026-01-01 00:00:00] iteration $i/ 100 | consumed samples: 64 | elapsed time per iteration (ms): 8300.0 | throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.0E-04 | global batch size: 128 | lm loss: 9.0 | loss scale: 1.0 |"
 done >train.log

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # not under asan: it measures this machine.
-# `tune` proposes short runs of a model on this machine's cores, the test makes the runs, and with their
-# times the best plan must have a probability of 95 %. This takes minutes and runs only in a campaign
-# (CAMPAIGN=1).
+# `tune` proposes short runs of a model on this machine's cores, and the test makes these runs.
+# Given their times, `tune` must be 95 % sure which plan is the best. This takes minutes and runs
+# only in a campaign (CAMPAIGN=1).
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -11,7 +11,8 @@ cd "$work" || exit 1
 command -v python3 >/dev/null || { echo "python3, which fills in the measured times, is not installed"; exit 77; }
 
 run 0 calibrate --quick --for tiny -o here.json
-# Fills in the times of the proposed runs by making them. Prints the share of their cores that they got.
+# Makes the proposed runs and writes their times into the file. Prints the share of their cores that
+# the runs got.
 cat >measure.py <<'PY'
 import json, os, subprocess, sys
 model, runs = sys.argv[1], json.load(open("runs.json"))

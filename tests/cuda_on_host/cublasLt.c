@@ -250,7 +250,7 @@ static float finished(const cublasLtMatmulDescOpaque_t *product, cudaDataType_t 
     return sum;
 }
 
-/* Holds a product with copies of everything that the caller may change after the call. */
+/* A product, with copies of everything that the caller may change after the call. */
 struct product {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t a_layout, b_layout, c_layout, d_layout;
@@ -345,7 +345,7 @@ double sums_ms = -1000;
 
 static void run_product(void *args)
 {
-    static const double slower_ms = 1000; /* slower than the next algorithm on any machine */
+    static const double slower_ms = 1000; /* slower than any other algorithm here */
     const struct product *p = args;
     if (hollow_is_on()) {
         hollow_product((p->algorithm == FAST ? 1 : 1.5) * flops_of(p));

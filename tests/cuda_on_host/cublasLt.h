@@ -84,13 +84,13 @@ typedef struct {
     cublasStatus_t state;
 } cublasLtMatmulHeuristicResult_t;
 
-/* The first word of an algorithm. */
+/* Values of the first word of cublasLtMatmulAlgo_t, which names the algorithm. */
 enum { SLOW = 1, FAST, IN_PARTS };
 
 /* Number of requests for algorithms. */
 extern int algorithms_asked;
 
-/* Additional time, in ms, by which a product with an epilogue of sums appears slower than it is. */
+/* Time in ms by which a product whose epilogue computes bias sums appears slower than it is. */
 extern double sums_ms;
 
 typedef struct cublasLtContext *cublasLtHandle_t;

@@ -34,7 +34,7 @@ struct dim3 {
     }
 };
 struct cudaLaunchConfig_t {
-    dim3 grid, block; /* the toolkit's names are used above */
+    dim3 grid, block; /* the names above are the toolkit's */
     size_t dynamicSmemBytes;
     cudaStream_t stream;
     void *attrs;
@@ -50,7 +50,7 @@ cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute, int shared_b
                : cudaErrorInvalidValue;
 }
 
-/* Holds a launch with copies of its arguments. */
+/* A kernel launch with copies of its arguments. */
 template <typename Call> struct grid_launch {
     struct grid_shape shape;
     Call call;

@@ -16,7 +16,8 @@ bool hollow_is_on(void);
 /* Waits on the stream's thread for the time that a kernel with so many threads would take. */
 void hollow_kernel(double num_threads);
 void hollow_product(double num_flops);
-bool hollow_copy(size_t bytes); /* takes the time of a copy; false: the copy must be made */
+/* Takes the time that a GPU's copy would take. False: the copy must really be made. */
+bool hollow_copy(size_t bytes);
 
 /* The clock of the calling thread's stream, which may be ahead of the machine's clock. */
 double hollow_now_s(void);

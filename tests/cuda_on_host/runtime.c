@@ -12,7 +12,7 @@
 struct work {
     struct work *next;
     void (*function)(void *args);
-    size_t size; /* bytes of its arguments */
+    size_t size; /* size of the arguments in bytes */
     max_align_t args[];
 };
 
@@ -204,8 +204,8 @@ void runtime_load(uint64_t kernel)
         runtime_wait_for_device();
 }
 
-/* Callers poll in a loop on a core that the work could use. So "not yet" is answered only after
- * something has changed or a millisecond has passed. */
+/* Callers poll in a loop, on a core that the work could use. So the answer "not yet" is given only
+ * after something has changed or a millisecond has passed. */
 static void wait_for_change(void)
 {
     enum { WAIT_NS = 1000000, SECOND_NS = 1000000000 };

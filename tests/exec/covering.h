@@ -2,8 +2,8 @@
  *
  * Rows are assignments of values to factors, and only some assignments are possible. A covering
  * array of strength three contains every combination of three values of three factors that occurs
- * in any possible row (Cohen, Dalal, Fredman and Patton 1997). The rows chosen here are the
- * beginning of such an array.
+ * in any possible row (Cohen, Dalal, Fredman and Patton 1997). covering_choose makes the first rows
+ * of such an array.
  */
 #ifndef TESTS_EXEC_COVERING_H
 #define TESTS_EXEC_COVERING_H

@@ -37,7 +37,7 @@ static void open_machine(struct list_run *run)
     ck_assert_msg(m->kernels, "%s", err.msg);
 }
 
-/* Places the weights and their gradients in a store. */
+/* Gives each weight and its gradient a place in a store (one array for all weights). */
 static void place_weights(struct list_run *run)
 {
     struct piece *piece = &run->piece;

@@ -12,8 +12,8 @@ enum { LIST_RUN_SEQUENCES = 2 };
 
 /* An op list on one rank, with random weights and inputs, in fp32. */
 struct list_run {
-    struct numeric numeric; /* owns all memory; random values, except that tokens always choose
-                             * the same experts */
+    struct numeric numeric; /* owns all memory; values are random, except that tokens always choose
+                               the same experts */
     struct model model;
     struct plan plan;
     struct local_ops lists;
@@ -36,7 +36,8 @@ struct list_run {
 
 void list_run_open(struct list_run *run, const struct listed *listed,
                    const struct layer_options *options);
-/* Runs forward and backward. in_halves: the backward is split; all input gradients come first. */
+/* Runs forward and backward. With in_halves the backward is split, and all input gradients come
+ * first. */
 void list_run_once(struct list_run *run, bool in_halves);
 void list_run_close(struct list_run *run);
 

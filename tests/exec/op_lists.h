@@ -11,7 +11,7 @@ extern const struct layer_options layer_flash, layer_unfused;
 typedef struct ops build_fn(const struct model *model, const struct layer_dims *dims,
                             const struct layer_options *options, struct arena *arena);
 enum { NUM_BUILDERS = 4 };
-extern build_fn *const builders[NUM_BUILDERS]; /* builders of all forward lists */
+extern build_fn *const builders[NUM_BUILDERS]; /* the functions that build all forward lists */
 
 int count_kind(struct ops ops, enum op_kind kind);
 

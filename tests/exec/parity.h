@@ -37,8 +37,8 @@ struct parity_run {
     const struct parity_process *process; /* NULL: threads are ranks */
     const struct kernel_api *kernels;     /* NULL: kernels_host */
     const struct device_api *device;      /* NULL: device_host */
-    /* Called on every rank, one before its first step and one after its last; NULL: not called.
-     * False fails the test.
+    /* Two callbacks on every rank, one before its first step and one after its last; NULL: not
+     * called. If one returns false, the test fails.
      */
     bool (*before)(struct rank *rank, const struct parity_run *run, struct err *err);
     bool (*after)(struct rank *rank, const struct parity_run *run, struct err *err);

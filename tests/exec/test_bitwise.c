@@ -39,7 +39,7 @@ static void check_equal(const struct model *model, const char *a, const char *b,
     parity_release(&other);
 }
 
-/* The second run has random pauses before work. */
+/* The second run pauses for a random time before each piece of work. */
 START_TEST(repeated_runs_have_the_same_bits)
 {
     if (is_spared(_i, 2))
@@ -57,7 +57,7 @@ static const char *const recomputes[] = { "recompute=full", "recompute=selective
                                           "recompute=op-selective" };
 enum { NUM_RECOMPUTES = LENGTH(recomputes) };
 
-/* Unfused attention has a core whose values selective recompute frees. */
+/* With unfused attention, selective recompute frees the values of attention's core. */
 START_TEST(recompute_changes_no_bit)
 {
     if (is_spared(_i, 6))

@@ -145,7 +145,7 @@ static double loss_of(int i)
     return 5 + sin(7 * i) / 3;
 }
 
-/* Passes the first 14 losses to the spike detector of each rank, then saves. */
+/* Passes 14 losses to the spike detector of each rank, then saves. */
 static bool see_and_save(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct divergence ignored;
@@ -224,7 +224,8 @@ static bool load_copies(struct rank *rank, const struct parity_run *run, struct 
             err_set(err, ERR_INPUT, "copies", "%d and not %d", state.copies, *(int *)run->context));
 }
 
-/* With learning rate 0 the fourth step only averages the replicas of the first three steps. */
+/* With learning rate 0 the fourth step only averages the weights that the replicas had after the
+ * first three steps. */
 START_TEST(another_layout_resumes_with_the_mean_of_differing_replicas)
 {
     if (is_spared(_i, 2))
@@ -362,8 +363,8 @@ START_TEST(a_checkpoint_is_of_the_layout_with_its_text_and_checksum)
     header.layout_sum--;
     header.layout[2]++;
     ck_assert(!checkpoint_is_of_layout(&rank, &header));
-    ck_assert(!checkpoint_exchange_fits(
-        &rank, &header, &err)); /* its error-feedback buffers belong to one rank each */
+    ck_assert(!checkpoint_exchange_fits(&rank, &header,
+                                        &err)); /* each error-feedback buffer belongs to one rank */
     header.layout[2]--;
     for (int replicas = 0; replicas < 3; replicas++) {
         header.replicas = replicas;

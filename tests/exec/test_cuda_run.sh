@@ -83,7 +83,7 @@ for layout in "${layouts[@]}"; do
     [ "$(sed -n '/"loss"/,/]/p' "$work/out")" = "$issued" ] || fail "the losses differ with graphs"
 done
 
-# The run uses graphs as the stack predicts.
+# The run uses graphs exactly if the stack says so.
 predicted_s() { sed -n '/"step_s"/{s/[^0-9.e-]//g;p;q}' "$work/out"; }
 mapfile -t layouts < <(some 1 "mb1" "mb1 dp2 zero1" "mb2 dp2 zero2")
 for layout in "${layouts[@]}"; do

@@ -125,7 +125,7 @@ static uint64_t layout_of(struct device *device)
 }
 
 /* Memory is allocated in one order and freed in another. The addresses of later allocations depend
- * only on the free parts. */
+ * only on which memory is free. */
 START_TEST(equal_free_memory_gives_equal_addresses)
 {
     struct err err = { 0 };

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # If a rank is killed or stopped, the run ends with an error that names the rank and the instruction
 # in which the others wait. A resumed run has the same bits as a run without interruption. Both hold
-# for the program's own launcher and, if installed, for mpirun. THREADS: the test has threads of streams
-# and of the watchdog; with the thread sanitizer only a killed and a stopped rank are tested.
+# for the program's own launcher and, if installed, for mpirun. THREADS (tests/testing.h): the test
+# also runs with the thread sanitizer, as streams and the watchdog are threads; then only a killed
+# and a stopped rank are tested.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -48,7 +49,7 @@ resume() {
     local step=$((10#${3##*-}))
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume \
         --json >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
-    [ "${VARIANT-}" != asan ] || return # steps are slow, and the bits do not depend on the sanitizer
+    [ "${VARIANT-}" != asan ] || return # steps are slow with sanitizers, and the bits do not depend on them
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json \
         >"$work/whole" 2>/dev/null
     read -ra whole <<<"$(losses_in "$work/whole")"
@@ -89,7 +90,7 @@ says 'is cut short; continued from step'
 
 # mpirun asks the remaining ranks to end, and returns the exit status of the first lost rank.
 faults_over_mpi() {
-    patience=4 # one rank may be a second behind another when MPI starts
+    patience=4 # when MPI starts, one rank may be a second behind another
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     launch=(mpirun --oversubscribe --mca mpi_yield_when_idle 1 -n 2)
     interrupt 137 KILL "pp2 dtype=fp32" "$work/killed-mpi"

@@ -1,5 +1,5 @@
-/* Passes that run as graphs give the same bits as passes issued op by op, and after a few steps all
- * passes run as graphs. */
+/* Passes that run as graphs (recorded and launched as one) give the same bits as passes issued op
+ * by op. After a few steps all passes run as graphs. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
@@ -83,8 +83,8 @@ START_TEST(graphs_change_no_bit)
 END_TEST
 
 /* A pipeline of one stage holds one microbatch at a time. Its forward and its backward are each
- * issued once and captured once. They are captured a second time if the first microbatch of a run
- * finds other free memory than later ones.
+ * issued once and captured once. They are captured a second time if different memory is free at the
+ * first microbatch of a run than at later ones.
  */
 START_TEST(all_microbatches_and_steps_of_one_stage_reuse_one_graph)
 {
@@ -129,7 +129,7 @@ static bool take_steps(struct rank *rank, int first, int count, double *losses, 
     return true;
 }
 
-/* Runs more steps after a test's change to the rank. */
+/* Runs more steps, after a test has changed something in the rank. */
 enum { MORE_STEPS = 4 };
 struct more {
     double losses[MORE_STEPS];

@@ -7,10 +7,10 @@
 
 /* The rank of this process, if mpirun has started it. */
 static struct parity_process process;
-static const struct comm_api *whole = &comm_local; /* the table of functions without a fault */
+static const struct comm_api *whole = &comm_local; /* the functions without a fault */
 
-/* Each rank is a thread. Its groups are made in the order of their kinds (tensor, context, data,
- * ...). */
+/* Number of groups that this thread (rank) has made. Groups are made in the order of their kinds
+ * (tensor, context, data, ...). */
 static _Thread_local int num_groups;
 static _Thread_local struct group *groups[NUM_GROUP_KINDS];
 

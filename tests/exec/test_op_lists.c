@@ -254,8 +254,8 @@ enum { SEQUENCES = LIST_RUN_SEQUENCES, QUERIES = TOKENS / SEQUENCES, KEYS = 5 };
 enum { HEADS = 4, KV_HEADS = 2, HEAD_DIM = 3, QUERY = HEADS * HEAD_DIM };
 enum { KEY_VALUE = 2 * KV_HEADS * HEAD_DIM, MEMORY = SEQUENCES * KEYS, WIDTH = 7 };
 
-/* A list whose keys and values come from another list with its own length and width; two attentions
- * read them. */
+/* A list whose keys and values come from another list, with another number of rows and another
+ * width; two attention ops read them. */
 enum { C_X, C_MEMORY, C_NORMED, C_STATISTICS, C_QUERIES, C_KEY_VALUES };
 enum { C_CONTEXT = C_KEY_VALUES + 1, C_LOG_SUMS, C_PROJECTED, C_BETWEEN };
 enum { C_OTHER_QUERIES = C_BETWEEN + 1, C_OTHER_CONTEXT, C_OTHER_LOG_SUMS, C_OTHER_PROJECTED };
@@ -538,7 +538,7 @@ static void check_gradients(const struct scalar *scalar)
     }
 }
 
-/* Fused lists and a split backward must give the same gradients. */
+/* Lists with fused ops, and a split backward, must give the same gradients. */
 START_TEST(gradients_of_a_list_equal_plain_code)
 {
     for (int way = 0; way < 3; way++) {

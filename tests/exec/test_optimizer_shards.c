@@ -28,7 +28,7 @@ static float gradient_of(const struct stored_weight *stored, size_t whole_index,
 static const float same_gradients[UPDATES] = { 1, -0.25F, 0.5F, 2, -3 };
 static bool has_same_gradients;
 
-/* Sets the gradients, as if after backward and reduction. */
+/* Sets the gradients to the values that backward and reduction would give. */
 static void set_gradients(struct store *store, int update)
 {
     size_t begin = store_first_updated(store), end = begin + store_updated(store);
@@ -112,8 +112,9 @@ START_TEST(shards_are_updated_like_the_whole)
 }
 END_TEST
 
-/* Here each layout computes its own gradients, which differ in their last digits. An epsilon of
- * 1e-4 prevents full steps of elements whose gradients are nearly 0. */
+/* Here each layout computes its own gradients, which differ in their last digits. Without Adam's
+ * epsilon of 1e-4, elements with gradients near 0 would make full steps in directions that depend
+ * on these digits. */
 START_TEST(all_layouts_train_equally_with_adam)
 {
     if (is_spared(_i, 3))

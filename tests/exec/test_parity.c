@@ -213,7 +213,7 @@ START_TEST(averaging_weights_each_step_equals_all_reduce_without_clipping)
 }
 END_TEST
 
-/* Runs the layouts that have the number of started ranks. */
+/* Runs the layouts that have as many ranks as were started. */
 START_TEST(each_layout_over_mpi_trains_like_one_rank)
 {
     int seen = 0;

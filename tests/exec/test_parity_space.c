@@ -1,4 +1,5 @@
-/* Layouts and models combined freely: any three choices together train as one rank does.
+/* Tests layouts and models in free combination: with any three choices together, training equals
+ * that of a single rank.
  *
  * By default the test runs the first rows of a covering array, which contain the most triples of
  * choices; the rows differ each time, and SEED=N repeats them. A campaign runs every layout of the
@@ -216,7 +217,7 @@ static void check_row(const struct covering_row *row)
     parity_release(&many);
 }
 
-/* Every layout and model, with alternating values of the free factors. */
+/* Lists every layout with every model; the values of the free factors alternate. */
 static struct covering_rows every_layout(const struct covering_rows *all)
 {
     struct covering_rows rows = { 0 };

@@ -32,7 +32,7 @@ for tables in "" "const unsigned long long simsearch_tables = 1;"; do
     refused mpi
 done
 ours="const unsigned long long simsearch_tables = $digest;"
-for tables in "const unsigned long long simsearch_tables = 1;" "$ours"; do # these plugins have no backend function
+for tables in "const unsigned long long simsearch_tables = 1;" "$ours"; do # no backend function
     make_plugin mpi "$tables"
     run 6 run "${plan[@]}" --comm mpi
     refused mpi

@@ -222,8 +222,8 @@ END_TEST
 /* --- divergence ----------------------------------------------------------------------------- */
 
 /* The first update makes the weights so large that the loss of step 2 is not finite. It arises on
- * the last stage; of several ranks in the same step the lowest is named. Nothing is saved after
- * it. */
+ * the last stage. If several ranks report it in the same step, the lowest rank is named. Nothing is
+ * saved afterwards. */
 static const struct {
     const char *layout;
     int rank;

@@ -1,4 +1,5 @@
-/* Ranks that are processes find each other, and a start that fails ends in time. */
+/* Ranks that are processes find each other, and if the start of a run fails, they end within the
+ * time limit. */
 #include "base/clock.h"
 #include "exec/comm/greeting.h"
 #include "exec/device/kernels.h"
@@ -98,7 +99,7 @@ static int greet(const struct rank_job *job, const struct greeting *greeting)
     return say(job, greeting, sizeof *greeting);
 }
 
-/* There are more callers than could be served one after another within the time limit. */
+/* More callers connect than could be served one after another within the time limit. */
 START_TEST(silent_callers_delay_no_rank)
 {
     enum { NUM_SILENT = 6 };
@@ -170,7 +171,7 @@ START_TEST(a_rank_that_left_the_meeting_may_connect_again)
 }
 END_TEST
 
-/* Replies that a rank receives from rank 0, a separate process. */
+/* Messages with which rank 0, a separate process, rejects a rank. */
 static const struct {
     const char *token;
     int rank, size;
@@ -245,7 +246,7 @@ enum moment {
     AFTER_THE_MEETING,
     BETWEEN_TWO_GROUPS,
     AFTER_ALL_GROUPS,
-    AFTER_THE_STEPS, /* when ranks exchange their step times */
+    AFTER_THE_STEPS, /* while ranks exchange their step times */
     NOWHERE
 };
 enum { FIRST_GROUPS = 2, MOST_GROUPS = 5, NUM_STEPS = 2 };
@@ -311,7 +312,7 @@ static void copy_slowly(struct stream *stream, void *to, const void *from, size_
     device_host.copy(stream, to, from, bytes);
 }
 
-/* The watchdog limit of a rank; that of the victim is longer. */
+/* The watchdog's time limit on a rank; that of the victim is longer. */
 static double watchdog_of(int rank)
 {
     if (save_s > 0)
@@ -489,11 +490,11 @@ START_TEST(a_start_that_succeeds_trains)
 }
 END_TEST
 
-/* The first rank writes some fifty weights that both ranks hold; the watchdogs' limit is the time
- * of thirty. */
+/* The first rank saves some fifty weights, which both ranks hold. The watchdogs' limit is the time
+ * that saving thirty of them takes. */
 START_TEST(a_long_checkpoint_does_not_trigger_the_watchdog)
 {
-    /* uses memory, so that a busy disk does not matter */
+    /* a folder in memory, so that a busy disk does not matter */
     bool has_memory = access("/dev/shm", W_OK) == 0;
     snprintf(checkpoint_folder, sizeof checkpoint_folder, "%s/test_start.XXXXXX",
              has_memory ? "/dev/shm" : "/tmp");

@@ -36,7 +36,7 @@ static void check_targets(void)
 }
 
 /* A sequence can begin at one place in a text of SEQ + 1 bytes, and at two places if the text has
- * one byte more. With 40 more bytes sequences begin at different places. */
+ * one byte more. With 40 bytes more the drawn sequences begin at several different places. */
 START_TEST(a_sequence_is_a_piece_of_the_text)
 {
     static const size_t more[] = { 0, 1, 40 };
@@ -66,7 +66,7 @@ START_TEST(a_sequence_is_a_piece_of_the_text)
 END_TEST
 
 /* A rank that reads only a part of a step's batch gets the same sequences as in the whole batch.
- * Another step, index or seed has other sequences. */
+ * With another step, index or seed the sequences are different. */
 START_TEST(a_sequence_depends_on_step_index_and_seed_alone)
 {
     struct token_source source = { .vocab = 1000, .seq = SEQ, .seed = 5 };

@@ -136,7 +136,7 @@ struct looking {
     atomic_int moves, looks;
 };
 
-/* Lets the lane enter a new state, once for each move since the last call. */
+/* Lets the lane enter a new state as often as `moves` has been increased since the last call. */
 static void enter_moves(void *context)
 {
     struct looking *looking = context;

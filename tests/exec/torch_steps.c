@@ -65,7 +65,7 @@ static size_t torch_index(const struct model *model, const struct weight *weight
     size_t row = whole / weight->whole_columns, column = whole % weight->whole_columns;
     if (weight->of->is_vocabulary && row >= (size_t)model->vocab)
         return SIZE_MAX;
-    /* vectors are stored as a row, biases as a column */
+    /* vectors are stored as one row, biases as one column */
     if (weight->of->role == WEIGHT_MATRIX || weight->of->role == WEIGHT_BIAS)
         row = torch_row(model, weight, row);
     return row * weight->whole_columns + column;

@@ -133,7 +133,7 @@ static Suite *suite_of(const char *op)
     return suite;
 }
 
-/* Checks an op in this process and not in a child, because CUDA takes a second to start. */
+/* Checks an op in this process instead of a child process, because CUDA takes a second to start. */
 static bool check_op(const char *op)
 {
     enum { MOST_SHOWN = 4 };

@@ -26,7 +26,7 @@ import sys
 
 from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
 
-# Arguments whose member of the configuration has another name (arguments.py,
+# Arguments that have another name as a member of the configuration class (arguments.py,
 # core_transformer_config_from_args).
 RENAMED = {
     "num_experts": "num_moe_experts",
@@ -108,7 +108,7 @@ LISTED = [
     r"vpp.*microbatches",  # schedules.py: interleaving needs full groups of microbatches
     r"(batch|dp\d*): .*batch",  # arguments.py: a multiple of micro-batch x dp
     r"sp: .*tp",  # with tp1, arguments.py switches sequence parallelism off
-    r"recompute.*layers",  # more recomputed layers than a chunk has; Megatron lowers the number
+    r"recompute.*layers",  # the argument is more than a chunk's layers; Megatron lowers it
 ]
 
 
@@ -194,7 +194,7 @@ def judge_searched(most):
             command = [os.environ["SIMSEARCH"], "export", *[word for pair in case.items() for word in pair],
                        "--layout", top["layout"], "--to", "megatron", "--json"]
             exported = subprocess.run(command, capture_output=True, text=True, check=False)
-            if "rule X8" in exported.stderr:  # parts of a model that Megatron-LM's arguments cannot state
+            if "rule X8" in exported.stderr:  # the model has features that Megatron-LM's arguments cannot state
                 continue
             plans += 1
             try:

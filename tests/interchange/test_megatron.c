@@ -1,4 +1,5 @@
-/* Megatron-LM's arguments: reading them from lists and scripts, and writing and reading plans. */
+/* Tests Megatron-LM's arguments: they are read from lists and scripts, and plans are written and
+ * read in their form. */
 #include "interchange/target.h"
 #include "tests/search/random_question.h"
 #include "tests/testing.h"

@@ -7,7 +7,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
 python=${PYTHON:-python3}
 export SIMSEARCH
-# DeepSpeed, torchtitan and Megatron-Bridge check the files exported for them, if they are installed.
+# The packages DeepSpeed, torchtitan and Megatron-Bridge, if installed, check the files that are
+# exported for them.
 if [ "${VARIANT-}" != asan ] && command -v "$python" >/dev/null; then
     "$python" "$here/interchange/referee_packages.py" "${CAMPAIGN:+200}" >"$work/out" 2>"$work/err" ||
         fail "referee_packages.py: $(tail -n 20 "$work/out")"

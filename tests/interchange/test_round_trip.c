@@ -62,7 +62,7 @@ static const char *model_text(const struct model *model)
     plain.tokens = 0;
     plain.mtp = 0;
     plain.allowed_seq = 0;
-    plain.sliding_window = 0; /* because models with windowed blocks are rejected */
+    plain.sliding_window = 0; /* because the target rejects models with windowed blocks */
     plain.qkv_bias = plain.qkv_bias && !plain.linear_bias;
     plain.documents = (struct documents){ 0 };
     if (plain.positions == POSITION_LEARNED && plain.max_positions < plain.seq)
@@ -75,7 +75,7 @@ static const char *model_text(const struct model *model)
     return kept;
 }
 
-/* Exports and imports the job. The words name the job in messages. */
+/* Exports and imports the job. `words` names the job in messages. */
 static void go_round(const struct target *target, const struct job *job, bool knows_model,
                      enum job_launcher launch, const char *words)
 {
@@ -120,8 +120,8 @@ static void take_registered(struct question *question)
     question->model.batch = batch;
 }
 
-/* Draws plans until `wanted` of them, or of the nearest plans that the target can run, were
- * exported and imported. */
+/* Draws plans. If the target cannot run a plan, the nearest plan that it can run is used. Ends when
+ * `wanted` plans were exported and imported. */
 static int round_trips(const struct target *target, int wanted, uint64_t seed)
 {
     bool describes = strcmp(target->name, "deepspeed") != 0;

@@ -66,7 +66,8 @@ void numeric_check_gradient(const struct numeric *numeric, const char *what,
                             struct numeric_function function, long n, double *x,
                             const float *gradient, double tolerance);
 
-/* Returns the sum of weights times values, a scalar whose gradients are tested. */
+/* Returns the sum of weights times values. As a scalar function of an op's results, it has
+ * gradients that can be tested. */
 double numeric_weighted(long n, const float *weights, const double *values);
 
 #endif

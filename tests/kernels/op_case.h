@@ -32,7 +32,7 @@ struct op_case {
     int kind; /* kind of norm, activation or optimizer */
     double dropout;
     struct attention attention;
-    double roundings; /* additional roundings of the backend, allowed in the root mean square */
+    double roundings; /* additional roundings of the backend, which raise the limit of the error */
     double terms;     /* number of terms of long sequential sums in fp32 */
     struct tensor tensors[MOST_TENSORS];
     int count;

@@ -17,7 +17,8 @@
 /* Number of cases, over all storage types. The cases of one type follow those of another. */
 int op_case_count(void);
 enum dtype op_case_storage(int index);
-/* True for one storage type per case, which changes with the case and the seed. */
+/* Whether this is the one storage type in which its case is sampled; the seed decides which type
+ * that is. */
 bool op_case_is_drawn(int index, uint64_t seed);
 const char *op_case_name(int index); /* name of the op; several cases may have the same */
 

@@ -220,8 +220,8 @@ static double rounding_of(enum dtype storage)
     return storage == DTYPE_BF16 ? 0x1p-8 : storage == DTYPE_FP16 ? 0x1p-11 : 0x1p-24;
 }
 
-/* Errors that are allowed in addition to the host's: that of a tensor is relative to its root mean
- * square, that of a row to its largest value. */
+/* Errors that are allowed in addition to the host's. For a tensor the error is relative to its root
+ * mean square, for a row to its largest value. */
 struct allowance {
     double root_mean_square, row;
 };

@@ -1,5 +1,6 @@
-/* tests/kernels/reference_template.h - included by reference.h once for each REAL. Shapes are those
- * of the headers in kernels/host; nothing is blocked, fused or shared. */
+/* tests/kernels/reference_template.h - included by reference.h once for each REAL (float and
+ * double). Shapes are those of the headers in kernels/host. The loops are plain: no blocks, no
+ * fused ops, no code shared with the kernels. */
 
 /* y[rows, out] = x[rows, in] weight[out, in]^T + bias[out] */
 static inline void NAMED(linear)(long rows, long out, long in, const REAL *x, const REAL *weight,

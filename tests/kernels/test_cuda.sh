@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Tests the CUDA backend on a machine without a GPU. Whether the plugin, the driver or the GPU is
-# missing, it must fail with one line and exit code 6.
-# tests/gpu.sh tests it with a GPU.
+# Tests the CUDA backend on a machine without a GPU. If the plugin, the driver or the GPU is
+# missing, the program must fail with one line and exit code 6. tests/gpu.sh tests it with a GPU.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

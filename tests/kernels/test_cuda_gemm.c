@@ -17,7 +17,7 @@
 static char path[] = "/tmp/simsearch-gemm-XXXXXX";
 static struct err err;
 
-/* Chooses a file name for the table that does not exist. */
+/* Chooses the name of a file that does not exist, for the tuning table. */
 static void begin(void)
 {
     int file = mkstemp(path);
@@ -146,7 +146,7 @@ static struct gemm_product product_of(long m, long n, long k, enum dtype dtype, 
                                   .batch = 1 };
 }
 
-/* Adds the product to c. */
+/* Adds the product to what c holds. */
 static void multiply_on(cudaStream_t stream, struct gemm *gemm, float *c)
 {
     static char workspace[1];
@@ -184,8 +184,8 @@ START_TEST(the_fastest_algorithm_is_kept_and_tuning_adds_no_product)
 }
 END_TEST
 
-/* The table in the home directory was written for another GPU (H100 PCIe), or before an update of
- * the driver. */
+/* The tuning table in the home directory was written for another GPU (H100 PCIe), or before an
+ * update of the driver. */
 START_TEST(lines_of_another_gpu_are_kept_but_not_used)
 {
     float c[6] = { 0 };
@@ -307,7 +307,8 @@ START_TEST(bias_sums_are_overwritten_by_every_tuning_run)
 }
 END_TEST
 
-/* The first product has no proposals; the proposals for the second fail to run. */
+/* cuBLASLt proposes no algorithm for the first product, and those that it proposes for the second
+ * fail to run. */
 START_TEST(a_product_without_proposals_for_its_epilogue_runs_separately)
 {
     static const struct {
@@ -354,7 +355,7 @@ START_TEST(bias_sums_use_the_epilogue_only_if_it_is_faster)
         gemm_close(gemm);
     }
     ck_assert_int_eq(algorithms_asked, 2);
-    ck_assert_int_eq(passes, 1 + 3 * 3); /* one run without timing, then three rounds of three */
+    ck_assert_int_eq(passes, 1 + 3 * 3); /* one run without timing, three rounds of three */
     ck_assert_double_eq((double)c[0], 0);
 }
 END_TEST
@@ -431,8 +432,8 @@ START_TEST(an_untunable_product_requests_algorithms_once_and_never_during_captur
 }
 END_TEST
 
-/* The bias sums of the first product fill their space in the workspace; those of the second product
- * do not fit. In both cases memory beyond the workspace is not written. */
+/* The bias sums of the first product fill the workspace exactly; those of the second do not fit.
+ * Neither product writes beyond the workspace. */
 START_TEST(sums_too_large_for_the_workspace_run_separately)
 {
     enum { MOST = SUMS_BYTES / sizeof(float), IN = 2, BEHIND = 64 };

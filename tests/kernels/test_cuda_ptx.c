@@ -282,7 +282,7 @@ static int case_of(const struct slip *slip)
     return -1;
 }
 
-/* Puts the fault in a kernel that has already run. */
+/* Puts the fault in a kernel, which must have run before. */
 static bool make_fault(const struct ptx_fault *fault)
 {
     for (int i = 0; i < rig.num_known; i++) {
@@ -353,7 +353,7 @@ static bool is_noted(const struct ptx_kernel *kernel)
     return false;
 }
 
-/* Whether the case runs a product of cuBLASLt, which is a plain loop in this test. */
+/* Whether the case runs a matrix product of cuBLASLt, which this test replaces by a plain loop. */
 static bool is_product(int index)
 {
     return strcmp(op_case_name(index), "linear") == 0;

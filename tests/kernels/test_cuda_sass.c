@@ -21,7 +21,7 @@
 
 enum {
     MOST_TILES = 96,
-    TILES_LEFT_OUT = 4 * 2 * 3, /* pairs of type and size, with and without dropout, kernels */
+    TILES_LEFT_OUT = 4 * 2 * 3, /* pairs of type and head size, with and without dropout, kernels */
     ROW_THREADS = 256           /* threads of a block if a kernel has no launch bounds (grid.cuh) */
 };
 
@@ -51,8 +51,8 @@ struct loop_shape {
 static struct loop_shape loop_shape_of(const char *kernel, int head_dim)
 {
     bool drops = strstr(kernel, "ELb1E") != NULL;
-    if (strstr(kernel, "forward_tile")) /* these are the products for scores and for sums of
-                                         * values */
+    if (strstr(kernel, "forward_tile")) /* the products for scores, and for sums of values weighted
+                                           by probabilities */
         return (struct loop_shape){ 2, 32, drops ? 32 : head_dim > 96 ? 48 : 64 };
     /* Two warps share a tile and compute two products each: one warp those for scores and for
      * gradients of values, the other those for gradients of probabilities and of keys. */

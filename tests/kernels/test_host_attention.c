@@ -110,7 +110,8 @@ static void find_keeps(struct attention_case *c)
     }
 }
 
-/* The shapes of the reference are of two types with the same members. */
+/* The reference in double and the one in fp32 have different types of shapes, with the same
+ * members. */
 #define SHAPE_OF(c)                                                                 \
     {                                                                               \
         .sequences = (c)->attention.sequences, .seq = (c)->attention.seq,           \
@@ -206,7 +207,7 @@ START_TEST(gradients_of_attention_equal_finite_differences)
 {
     struct attention_case c = attention_case(varied(small, _i));
     struct numeric_function value = { attention_value, &c };
-    run_unfused(&c); /* its dropout mask is also that of the reference */
+    run_unfused(&c); /* the reference uses the same dropout mask */
     numeric_check_gradient(&numeric, "unfused", value, c.qkv_values, c.qkv64, c.dqkv, 1e-5);
     run_fused(&c);
     numeric_check_gradient(&numeric, "fused", value, c.qkv_values, c.qkv64, c.dqkv, 1e-5);

@@ -53,9 +53,9 @@ static float *quantised(const struct quantiser *q, const struct draw *draw, uint
     return out;
 }
 
-/* 0.6 and 0.8 have norm 1, so that four levels are a quarter apart and 0.6 lies between 0.5 and
- * 0.75. It is rounded up in 0.4 of all draws, with a standard deviation of 0.25 sqrt(0.4 x 0.6) per
- * draw. */
+/* The vector (0.6, 0.8) has norm 1, so four levels are a quarter apart, and 0.6 lies between 0.5
+ * and 0.75. It is rounded up in 0.4 of all draws, with a standard deviation of 0.25 sqrt(0.4 x 0.6)
+ * per draw. */
 START_TEST(quantised_0_6_is_one_of_two_levels_and_unbiased)
 {
     const struct quantiser q = { .bits = 4, .levels = 4, .bucket = 2 };
@@ -84,9 +84,9 @@ static const struct quantiser quantisers[] = {
 };
 enum { NUM_QUANTISERS = LENGTH(quantisers) };
 
-/* The rounding errors of magnitudes, summed over all elements and draws, have the mean 0; fp32's
- * own rounding is a thousandth of their spread. The draws are fixed, as a few in a hundred thousand
- * random draws exceed four standard deviations. */
+/* The quantiser's rounding errors, summed over all elements and draws, have the mean 0; fp32's own
+ * rounding is a thousandth of their standard deviation. The draws are fixed, as a few in a hundred
+ * thousand random draws exceed four standard deviations. */
 START_TEST(every_width_is_unbiased_to_four_deviations)
 {
     const struct quantiser *q = &quantisers[_i];

@@ -146,7 +146,7 @@ START_TEST(infinities_and_nan_propagate)
 }
 END_TEST
 
-/* Ranks that are threads of one process compute products at the same time. */
+/* Several threads of one process, as ranks are in tests, compute products at the same time. */
 enum { RANKS = 4, SIZE = 150 };
 
 struct ranks {

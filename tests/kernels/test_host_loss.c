@@ -99,14 +99,14 @@ END_TEST
 
 enum { ROWS = 13 };
 
-/* A vocabulary, padded or not, over ranks with `columns` each. */
+/* A vocabulary, padded or not, that is split over ranks with `columns` columns each. */
 static const struct {
     long vocab, ranks, columns;
 } splits[] = { { 1, 1, 1 },    { 17, 1, 17 }, { 17, 1, 32 },
                { 101, 3, 34 }, { 67, 4, 32 }, { 997, 2, 500 } };
 enum { NUM_SPLITS = LENGTH(splits) };
 
-/* The loss, computed by the ranks of one split. */
+/* The loss, computed by ranks that share a vocabulary as in struct split. */
 struct loss_case {
     long vocab, ranks, columns, padded;
     float *logits;        /* [ranks, ROWS, columns] */
@@ -227,7 +227,7 @@ START_TEST(loss_gradients_are_as_accurate_as_plain_code_and_0_in_padding)
 }
 END_TEST
 
-/* One row of a loss, by its logits. */
+/* One row of logits and its loss. */
 struct row_case {
     long vocab, target;
     double *logits;

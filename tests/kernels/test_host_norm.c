@@ -91,7 +91,7 @@ static void run_rms_norm(struct norm_case *c)
     rms_norm_backward(&c->norm, c->dy, c->x, c->gamma, c->rstd, c->dx, c->dgamma);
 }
 
-/* Compares the result y, and the gradient dx of the input, with plain code. */
+/* Compares the result y and the gradient dx of the input with those of plain code. */
 static void check_norm_errors(struct norm_case *c, int is_centered, const float *plain_y)
 {
     long rows = c->norm.rows, width = c->norm.width;

@@ -103,7 +103,8 @@ START_TEST(dropout_drops_its_stated_share)
 }
 END_TEST
 
-/* The variance of the estimate of the n-th moment is ((2n-1)!! - square of the moment) / DRAWS. */
+/* The estimate of the n-th moment of normal values has the variance ((2n-1)!! - moment^2) /
+ * DRAWS. */
 START_TEST(normal_numbers_have_the_moments_of_a_normal_distribution)
 {
     static float values[DRAWS];

@@ -73,10 +73,10 @@ END_TEST
 
 /* --- sums --------------------------------------------------------------------------------- */
 
-/* 1 + 16 x 2^-25 is 1 when each is rounded. Hopper keeps bits down to 2^-25, so the sum is exactly
- * 1 + 2^-21. Ampere keeps bits down to 2^-24 and Volta to 2^-23, so both truncate all terms. With
- * one term of 2^-24, Hopper's sum 17 x 2^-25 is truncated to the float 16 x 2^-25. Terms that need
- * no truncation are added exactly. */
+/* If each addition is rounded, 1 + 16 x 2^-25 is 1. Hopper keeps bits down to 2^-25, so the sum is
+ * exactly 1 + 2^-21. Ampere keeps bits down to 2^-24 and Volta to 2^-23, so both truncate all
+ * terms. With one term of 2^-24, Hopper's sum 17 x 2^-25 is truncated to the float 16 x 2^-25.
+ * Terms that need no truncation are added exactly. */
 START_TEST(tensor_core_sums_are_truncated_below_the_largest_term)
 {
     float a[PTX_K], b[PTX_K], sum = 1;

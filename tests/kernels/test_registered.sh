@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The predictions in docs/performance.md, which were published before any measurement, must equal those
-# of the program. If a change of the cost model or of a calibration file moves them by more than 1 %,
-# the page must get a new table with date and reason; the old numbers stay in its text.
+# The predictions in docs/performance.md were published before any measurement. The program must
+# still predict these numbers. If a change of the cost model or of a calibration file moves them by
+# more than 1 %, the page must get a new table with date and reason; the old numbers stay in its
+# text.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

@@ -89,7 +89,7 @@ static double weights_of_lists(const struct model *model)
     return parameters;
 }
 
-/* A tied head shares the embedding's matrix, which both op lists hold. */
+/* A tied head shares the embedding's matrix, so the op lists of both contain this weight. */
 START_TEST(lists_of_blocks_embedding_and_head_have_the_counted_weights)
 {
     size_t count;
@@ -204,7 +204,7 @@ START_TEST(bert_normalises_each_residual_sum)
     ck_assert_int_eq(list.output, last->out.at[0]);
     ck_assert_int_eq(list.at[0].kind, OP_TENSOR_ENTER);
     const struct op *residual = forward_op(list, "attention_residual");
-    ck_assert_int_eq(residual->weights.count, 1); /* the projection's bias */
+    ck_assert_int_eq(residual->weights.count, 1); /* bias of the attention's output projection */
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-/* Models whose blocks are of several kinds: reading their files, and parameters, FLOPs, times and
- * memory by the position of blocks, compared with sums by hand. */
+/* Tests models whose blocks are of several kinds: how their files are read, and parameters, FLOPs,
+ * times and memory, compared with sums by hand over the blocks at each position. */
 #include "exec/run/checkpoint_file.h"
 #include "models/blocks.h"
 #include "models/layer.h"
@@ -281,14 +281,14 @@ START_TEST(a_stages_activations_are_those_of_its_blocks)
     }
     planned_release();
     load(first_two, "pp4 dp2 mb1 recompute=full");
-    double checkpoint = planned.pieces.at[0].input_bytes; /* is part of activations_bytes */
+    double checkpoint = planned.pieces.at[0].input_bytes; /* part of activations_bytes */
     ck_assert_double_eq(planned_memory(0).recompute_bytes,
                         planned.pieces.at[0].saved_bytes - checkpoint + backward_bytes());
     ck_assert_double_eq(planned_memory(1).recompute_bytes,
                         planned.pieces.at[1].saved_bytes - checkpoint + backward_bytes());
     planned_release();
     load(every_second, "dp8 mb1 recompute=full:2");
-    /* At the memory peak the head's values are already freed. */
+    /* The head's values are not counted, as they are freed before the peak. */
     ck_assert_double_eq(planned_memory(0).recompute_bytes,
                         planned.pieces.at[0].saved_bytes + planned.pieces.at[1].saved_bytes -
                             checkpoint + backward_bytes() -

@@ -37,8 +37,8 @@ static double weights(struct ops ops, bool of_experts)
     return elements;
 }
 
-/* Compares the sum of the weights in an op list with the parameter formula, which is exact for
- * whole models. */
+/* Compares the weights in an op list (sequence of operations), added up, with the formula for
+ * parameters, which is exact for whole models. */
 START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
 {
     size_t count;
@@ -134,9 +134,10 @@ START_TEST(experts_keep_the_bytes_that_their_backward_reads)
 }
 END_TEST
 
-/* If tokens of gpt-oss get experts in turn, no router runs. If biases have their own kernels, the
- * bias after expert_fc1 moves four values for each value of the product. The bias after expert_fc2
- * moves two values, and 24 bytes of values in a wider type. */
+/* If tokens of gpt-oss are assigned to experts in turn, no router runs. If biases have their own
+ * kernels, the bias after expert_fc1 moves four values for each value of the product. The bias
+ * after expert_fc2 moves two values, and 24 bytes in a wider type, for each value of the
+ * product. */
 START_TEST(experts_in_turn_have_no_router_and_biases_may_be_kernels_of_their_own)
 {
     static const struct unfused_ops apart = {

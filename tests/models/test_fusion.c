@@ -108,8 +108,8 @@ static double kind_bytes(struct ops ops, enum op_kind kind)
 }
 
 /* Memory traffic of two residuals and two norms, in units of 2048 x 4096 values of 2 bytes. Without
- * fusion the forward has 2 x 3 + 2 x 2; the fusion saves one read. The backward has 2 x 3 + 2 x 4
- * without fusion and 2 x 2 + 2 x 5 with it. */
+ * fusion the forward has 2 x 3 + 2 x 2 units; the fusion saves one read. The backward has 2 x 3 + 2
+ * x 4 without fusion and 2 x 2 + 2 x 5 with it. */
 START_TEST(a_residual_with_its_norm_reads_the_stream_once)
 {
     struct model model = model_of("gpt3-6.7b");

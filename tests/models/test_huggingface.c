@@ -62,7 +62,7 @@ static const char *const experts[] = {
     "switch-c",
 };
 
-/* One config for each family that has none above. */
+/* One config for each family that is missing in the table above. */
 static const struct {
     const char *family, *file;
 } samples[] = {
@@ -122,8 +122,8 @@ static json_t *load_fixture(const char *file)
     return config;
 }
 
-/* Returns the first config of a family in the fixtures, or the config's part for text; the caller
- * releases it. */
+/* Returns the first config of a family in the fixtures; of a multimodal config only the text
+ * model's object. The caller releases it. */
 static json_t *config_of(const char *family)
 {
     for (int i = 0; i < LENGTH(fixtures); i++)
@@ -282,7 +282,7 @@ START_TEST(the_error_of_a_wrong_value_names_its_key)
 }
 END_TEST
 
-/* "a.b" is b of the object a. */
+/* Deletes a key; "a.b" is the key b in the object a. */
 static void delete_key(json_t *config, const char *name)
 {
     char outer[64];
@@ -466,12 +466,12 @@ static const struct {
     { "llama", "{\"max_position_embeddings\": 131072}", 8192, 131072, 0 },
     { "llama", "{\"max_position_embeddings\": 4096}", 4096, 4096, 0 },
     { "gpt2", "{}", 1024, 1024, 0 },
-    { "bloom", "{\"seq_length\": 16384}", 16384, 0, 0 }, /* states the training sequence */
+    { "bloom", "{\"seq_length\": 16384}", 16384, 0, 0 }, /* states the trained length */
     { "mistral", "{}", 4096, 32768, 4096 },
     { "mistral", "{\"sliding_window\": 1024}", 1024, 32768, 1024 },
     { "mistral", "{\"sliding_window\": null}", 8192, 32768, 0 },
     { "mistral", "{\"sliding_window\": 65536}", 8192, 32768, 65536 },
-    { "qwen2", "{\"sliding_window\": 4096}", 8192, 131072, 0 }, /* does not use its window */
+    { "qwen2", "{\"sliding_window\": 4096}", 8192, 131072, 0 }, /* the window is not used */
     { "qwen2",
       "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 21}", 4096,
       131072, 4096 },

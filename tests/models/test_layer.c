@@ -16,15 +16,15 @@ static void release(void)
 
 /* --- activations ------------------------------------------------------------------------------ */
 
-/* The options of a layer as papers count it: each op is one kernel, so no values are kept between
- * kernels of an op. */
+/* Options that make a layer keep what papers count: each op is one kernel, so no values between the
+ * kernels of an op are kept. */
 static const struct layer_options papers_flash = { .flash_attention = true,
                                                    .dtype = DTYPE_BF16,
                                                    .gradient_bytes = 4 };
 static const struct layer_options papers_unfused = { .dtype = DTYPE_BF16, .gradient_bytes = 4 };
 
-/* Additional bytes that PyTorch's separate kernels keep in bf16 per value: 4 in each norm and the
- * final norm, 4 in the softmax, and 2 for a gate. */
+/* Additional bytes that PyTorch's separate kernels keep in bf16: 4 per element of the input in each
+ * norm and in the final norm, 4 per score in the softmax, and 2 per element of a gate. */
 START_TEST(kernels_of_one_op_keep_values_between_them)
 {
     struct model model = model_of("llama3-8b");
@@ -47,8 +47,8 @@ END_TEST
 /* Each of the two norms keeps the mean and the deviation of a token in fp32. */
 static const double norm_statistics_bytes = 2 * 8;
 
-/* Korthikanti et al. 2022, table 2: bytes of a layer in units of s b h, without the statistics that
- * they leave out. The last column multiplies a s / h. */
+/* Korthikanti et al. 2022, table 2: bytes of a layer in units of s b h. The paper leaves out the
+ * norms' statistics. The last column multiplies a s / h. */
 static const struct {
     const char *layout;
     bool selective;
@@ -128,8 +128,8 @@ START_TEST(activations_of_first_stages_equal_korthikanti_figure_1)
 END_TEST
 
 /* Megatron-LM's functional test gpt3_7b_tp4_pp1 has grouped keys, flash attention and no sequence
- * parallelism. A layer keeps 10 + 21 / 4 bytes for each of s b h values, and row maxima and norm
- * statistics in fp32. */
+ * parallelism. Per element of the hidden state [s b h] a layer keeps 10 + 21 / 4 bytes. In addition
+ * it keeps the row maxima of attention and the statistics of norms in fp32. */
 START_TEST(a_layer_of_megatrons_7b_test_keeps_15_25_bytes_per_value)
 {
     struct model model = { .layers = 32,
@@ -174,7 +174,7 @@ START_TEST(the_embedding_keeps_token_ids_and_a_dropout_mask)
 }
 END_TEST
 
-/* The head keeps the inputs of norm and logits, and the norm's statistics. */
+/* The output head keeps the inputs of its norm and of the logits, and the norm's statistics. */
 START_TEST(the_head_keeps_the_inputs_of_norm_and_logits)
 {
     struct model model = model_of("gpt3-175b");
@@ -217,9 +217,9 @@ START_TEST(flops_of_a_gpt_step_equal_the_closed_form)
 }
 END_TEST
 
-/* Relative positions project the sinusoids of s distances once for all b sequences, 2 s h^2, and
- * multiply the queries by them, 2 b s^2 h; flash attention's mask skips half of that. The keys of a
- * microbatch are kept: 2 s h bytes. */
+/* Relative positions project the sinusoids of s distances once for all b sequences (2 s h^2 FLOPs),
+ * and multiply the queries by them (2 b s^2 h FLOPs, of which flash attention's causal mask skips
+ * half). The keys of a microbatch are kept: 2 s h bytes. */
 START_TEST(relative_positions_add_a_projection_and_a_product)
 {
     struct model relative = model_of("gopher-280b"), without = relative;
@@ -277,7 +277,7 @@ START_TEST(a_fused_attention_skips_the_masked_half)
     struct layer_dims dims = layer_dims(&model, 1, 8192);
     struct ops separate = layer_forward(&model, &dims, &layer_unfused, &arena);
     struct ops fused = layer_forward(&model, &dims, &layer_flash, &arena);
-    double masked = op_named(separate, "scores")->flops; /* the causal half of two equal products */
+    double masked = op_named(separate, "scores")->flops; /* causal half of two products */
     ck_assert_double_eq(ops_flops(separate) - ops_flops(fused), masked);
     ck_assert_double_eq(ops_model_flops(separate), ops_model_flops(fused));
 }

@@ -119,7 +119,7 @@ static void check_op(const struct op *op)
                    op->kind == OP_TENSOR_JOIN || op->kind == OP_CP_ENTER ||
                    op->kind == OP_CP_LEAVE || op->kind == OP_EXPERT_ENTER ||
                    op->kind == OP_EXPERT_LEAVE || op_is_collective(op->kind);
-    /* the gradient of a sum needs no op */
+    /* no op computes the gradient of a sum: it equals the incoming gradient */
     bool is_free = is_mark || strcmp(op->name, "shared_add") == 0;
     ck_assert_msg(is_free || (op->bytes > 0 && op->kernels > 0), "%s", op->name);
     ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s", op->name);

@@ -1,5 +1,5 @@
-/* Blocks whose mixer keeps a state instead of keys and values, gates of attention, and blocks with
- * only one part (mixer or feed-forward). */
+/* Tests blocks whose mixer (attention or its replacement) keeps a state instead of keys and values,
+ * gates of attention, and blocks that have only a mixer or only a feed-forward. */
 #include "models/blocks.h"
 #include "models/layer.h"
 #include "sim/plan/local.h"
@@ -74,8 +74,8 @@ END_TEST
 
 /* FLOPs of the scan (update and use of the state) per token. Qwen3-Next has 32 heads with a state
  * of 128 x 128 and four products. Nemotron-H has 128 heads of 128 x 64 and 7 FLOPs per element.
- * MiniMax has 64 heads of 128 x 128 and two products; its attention to half of a block of 256
- * tokens is executed but not counted for MFU. */
+ * MiniMax has 64 heads of 128 x 128 and two products; within blocks of 256 tokens it also runs full
+ * attention, of which the masked half is executed but not counted for MFU. */
 START_TEST(scan_flops_equal_hand_counts)
 {
     struct model qwen = model_of("qwen3-next-80b-a3b"), nemotron = model_of("nemotron-h-8b"),
@@ -132,7 +132,8 @@ START_TEST(attention_gates_are_columns_of_the_qkv_product)
 }
 END_TEST
 
-/* A block of Nemotron-H has one part, and so one norm and one residual. */
+/* A block of Nemotron-H has only a mixer or only a feed-forward, so it has one norm and one
+ * residual. */
 START_TEST(a_block_of_one_part_has_one_norm)
 {
     struct model model = model_of("nemotron-h-8b");
@@ -150,8 +151,8 @@ START_TEST(a_block_of_one_part_has_one_norm)
 }
 END_TEST
 
-/* The state of one half of a sequence depends on the other half, so no context ranks divide it, and
- * tensor ranks divide whole heads. */
+/* The state in the second half of a sequence depends on the first half, so context ranks cannot
+ * divide a sequence. Tensor ranks divide heads, each of which stays whole. */
 START_TEST(ranks_that_would_cut_a_state_are_refused)
 {
     static const struct {

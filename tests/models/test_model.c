@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Counts of the released checkpoints; for Megatron and Korthikanti by the paper's own formula. */
+/* The numbers of parameters are those of the released checkpoints; for Megatron's and Korthikanti's
+ * models they follow from the paper's formula. */
 static const struct {
     const char *name;
     double parameters;
@@ -60,7 +61,7 @@ static const struct {
     { "switch-c", 1571261049120, 1680402720, 0, 0 },
 };
 
-/* Billions as the papers print them. */
+/* Billions of parameters, as the papers print them. */
 static const struct {
     const char *name;
     double billions, tolerance;
@@ -123,8 +124,9 @@ START_TEST(parameter_counts_equal_released_checkpoints)
 }
 END_TEST
 
-/* The workload has a pooler of h^2 + h parameters. The preset instead has a head for masked words:
- * h^2 + h, a norm of 2 h, and a bias for each word of the vocabulary. */
+/* The benchmark's model has a pooler of h^2 + h parameters. Instead, the preset has a head for
+ * masked words, with h^2 + h parameters, a norm of 2 h, and a bias for each word of the
+ * vocabulary. */
 START_TEST(bert_large_is_the_same_model_with_its_pooler)
 {
     struct model model = model_of("bert-large");
@@ -218,7 +220,7 @@ START_TEST(each_option_adds_its_own_parameters)
         { "{\"embedding_norm\": true}", 2 * 64 },
         { "{\"tied\": false}", 256 * 64 },
         { "{\"qk_norm\": true}", 2 * 2 * 16 },
-        { "{\"qkv_bias\": true}", 0 }, /* the option linear_bias already includes these biases */
+        { "{\"qkv_bias\": true}", 0 }, /* linear_bias already includes these biases */
         { "{\"linear_bias\": false}", -2 * (4 * 64 + 5 * 64) },
         { "{\"linear_bias\": false, \"qkv_bias\": true}", -2 * (64 + 5 * 64) },
         { "{\"norm\": \"rmsnorm\"}", -(2 * 2 + 1) * 64 },
@@ -371,7 +373,7 @@ START_TEST(omitted_fields_are_derived)
 }
 END_TEST
 
-/* 12 l h^2 is 9.6e17. More than 1e18 is an error, which is tested below. */
+/* The model has 12 l h^2 = 9.6e17 parameters. More than 1e18 is an error, which is tested below. */
 START_TEST(very_large_models_are_counted)
 {
     struct model model =

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Checks that writing, reading and writing give the same text. The text also has counts, which
- * reading ignores. */
+/* Checks that a preset that is written, read and written again has the same text. The text also has
+ * counts, which reading ignores. */
 static void check_round_trip(const struct model *model)
 {
     struct model again;

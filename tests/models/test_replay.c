@@ -1,4 +1,5 @@
-/* The ops that selective recompute repeats, and the memory it frees, by hand. */
+/* Compares the ops that selective recompute repeats, and the memory that it frees, with counts by
+ * hand. */
 #include "models/replay.h"
 
 #include "models/layer.h"
@@ -83,7 +84,8 @@ END_TEST
 
 /* Of queries, keys, values, projection, gate, up and down, the second, fourth and sixth are
  * recomputed. */
-/* Nothing reads the output of the last product again, nor its sum over the tensor ranks. */
+/* The output of the last product and its sum over the tensor ranks are not recomputed, as no
+ * backward op reads them. */
 START_TEST(what_the_backward_reads_is_made_without_the_last_product)
 {
     struct model model = llama();
@@ -163,9 +165,9 @@ static double kept_bytes(const struct ops *forward, const struct replay *replay)
 }
 
 /* In place, the executor keeps the joint product of queries, keys and values and that of gate and
- * up; with recompute it repeats the second and the fourth product (the projection). No later op
- * reads the result of the down product. The rotary embedding overwrites queries, keys and
- * values. */
+ * up; with recompute it repeats the second and the fourth product (the projection). The result of
+ * the down product is not recomputed, as no later op reads it. The rotary embedding overwrites
+ * queries, keys and values. */
 START_TEST(in_place_op_selective_keeps_whole_products)
 {
     struct model model = llama();

@@ -57,8 +57,8 @@ static void drawn_shares(struct random *rng, const struct routed *routed, const 
 }
 
 /* The shares of rows among many experts, without drawing tokens. Each expert has an exponential
- * clock with its weight as rate; topk clocks have rung on average at the time t at which the sum of
- * 1 - exp(-w t) is topk. */
+ * clock with its weight as rate; at the time t at which the sum of 1 - exp(-w t) is topk, topk of
+ * the clocks have rung on average. */
 static void limit_shares(const struct routed *routed, const double *weights, double *shares)
 {
     double low = 0, high = 1e3;
@@ -157,8 +157,8 @@ END_TEST
 /* If experts are assigned in turn, a token of DeepSeek-V3 gets 8 adjacent experts: they are on two
  * ranks of 4 experts, or on one node of 32. Kimi-K2 has 12 experts per rank: 8 adjacent experts are
  * on one rank if they begin at its first or fifth expert, and on two ranks if they begin at the
- * ninth. With three of eight experts, a token's experts can begin at any expert; with two experts
- * per rank they are always on two ranks. */
+ * ninth. If a token chooses three of eight experts, its experts can begin at any expert; with two
+ * experts per rank they are always on two ranks. */
 START_TEST(tokens_in_turn_go_to_neighbouring_ranks)
 {
     struct expert_choice v3 = { 256, 8, 8, 4, true }, k2 = { 384, 8, 0, 0, true },
@@ -191,9 +191,9 @@ START_TEST(a_given_imbalance_factor_is_used)
 }
 END_TEST
 
-/* 8 experts get 1,024 rows of 4,096 tokens; 1.25 times that is 1,280. If the popularity of experts
- * is normal with deviation v = 0.3, a capacity factor of 1.25 drops v (phi(a) - a (1 - Phi(a))) of
- * the rows, with a = 0.25/v: between 3.0 and 3.6 %. */
+/* If 4,096 tokens choose 2 of 8 experts, each expert gets 1,024 rows on average; 1.25 times that is
+ * 1,280. If the popularity of experts is normal with deviation v = 0.3, a capacity factor of 1.25
+ * drops v (phi(a) - a (1 - Phi(a))) of the rows, with a = 0.25/v: between 3.0 and 3.6 %. */
 START_TEST(capacity_limits_rows_per_expert)
 {
     struct routed one = { 4096, 8, 2, 8 };

@@ -154,8 +154,8 @@ END_TEST
 /* By the report, norms and up-projections are recomputed. For each token a block with experts then
  * keeps only: the residual stream before both norms (bf16), the compressed queries, keys and values
  * of latent attention (bf16), attention's output (E5M6) and statistics, the rows of 8 experts
- * (fp8), the inputs of SwiGLU (fp8), logits, shares and map of the router, and for each row its
- * share and two places. */
+ * (fp8), the inputs of SwiGLU (fp8), logits, shares and map of the router, and for each expert's
+ * row its share and two positions of the row. */
 START_TEST(a_block_of_deepseek_v3_keeps_the_bytes_of_its_report)
 {
     double h = 7168, heads = 128, k = 8, experts = 256, f = 2048, fp8 = 1 + 4.0 / 128;
@@ -190,7 +190,7 @@ START_TEST(a_copy_of_a_recomputed_value_is_dropped_too)
             ck_assert(!drops || replay.is_again[op] == (i == 1));
         }
     }
-    /* attention's norm, and the experts' rows between their products */
+    /* the input of attention's norm, and the experts' rows between their products */
     ck_assert_double_eq_tol(freed[1] - freed[0], fp8 * (h + f * k), 1e-6);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* Frozen weights, adapters and reference models: what is trained, kept, reduced and computed, each
- * counted by hand. */
+/* Tests which weights are trained, which values are kept and reduced, and what is computed with
+ * frozen weights, adapters and reference models. Expected numbers are counted by hand. */
 #include "models/training.h"
 
 #include "models/blocks.h"
@@ -17,8 +17,8 @@
 enum { BLOCKS = 32, HIDDEN = 4096, QKV = 6144, FFN = 14336, RANK = 16, SEQ = 1024 };
 static const double vocabulary = 128256.0 * HIDDEN;
 static const double products = (double)HIDDEN * QKV + (double)HIDDEN * HIDDEN + 3.0 * HIDDEN * FFN;
-/* The parameters of one adapter per unit of rank: the down product reads the layer's input, the up
- * product writes its output. */
+/* The parameters of one adapter, divided by the adapter's rank (inner width). The down product
+ * reads the layer's input, the up product writes its output. */
 static const double adapters =
     RANK * ((HIDDEN + QKV) + (HIDDEN + HIDDEN) + (HIDDEN + 2.0 * FFN) + ((double)FFN + HIDDEN));
 
@@ -175,9 +175,8 @@ START_TEST(adapters_omit_weight_gradients_of_the_base_model)
 }
 END_TEST
 
-/* A step's model FLOPs follow from this: 2/3 of the products' FLOPs of full training, minus the
- * gradients that the first block does not need, plus attention and the head's forward and input
- * gradient. */
+/* The model FLOPs of a step are 2/3 of the products' FLOPs of full training, minus the gradients
+ * that the first block does not need, plus attention and the head's forward and input gradient. */
 START_TEST(model_flops_count_the_executed_products)
 {
     struct model lora = trained("llama3-8b", "lora:16");
@@ -326,7 +325,7 @@ END_TEST
 START_TEST(only_trained_weights_are_reduced_and_updated)
 {
     load(NULL, "dp8 mb1 overlap=none");
-    planned.system.stack.host.tensor_launches = 0; /* their time is per tensor */
+    planned.system.stack.host.tensor_launches = 0; /* these ops take a fixed time per tensor */
     struct time_parts all = predicted().time;
     release();
     load("lora:16", "dp8 mb1 overlap=none");

@@ -7,9 +7,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORK = os.path.join(os.environ.get('BUILD', os.path.join(ROOT, 'build')), 'mutants')
 TREE = os.path.join(WORK, 'tree')
 BUILT = os.path.join(TREE, 'build/release')
-MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'BUILD=build']  # independent of BUILD in this run's environment
+MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'BUILD=build']  # a BUILD in the environment has no effect
 PLAIN = 'CFLAGS=-fPIC -g0'
-# A mutant traps where VARIANT=asan would report undefined behaviour, such as an index beyond an array.
+# Undefined behaviour that VARIANT=asan would report, such as an index beyond an array, stops a
+# mutant with a trap.
 TRAPPED = ['-fsanitize=undefined,float-cast-overflow', '-fno-sanitize=null,alignment,object-size,pointer-overflow',
            '-fsanitize-undefined-trap-on-error']
 COVERED = 'CFLAGS=-fPIC -O1 -g1 -fsanitize-coverage=trace-pc'  # -O1: with more optimisation, line numbers are less exact
@@ -114,7 +115,7 @@ class Build:
         units = (name[len('build/release/'):-2] + '.c' for name in self.objects)
         rows, file, previous = [], '', ''
         for line in told('objdump', '--dwarf=decodedline', os.path.join(self.covered, 'libmutant.so')).splitlines():
-            if line.startswith('File name'):  # the next object begins; objects are in link order
+            if line.startswith('File name'):  # the next object file begins
                 file = next(own for own in units if os.path.basename(own) == os.path.basename(previous))
             elif line.endswith(':'):
                 previous = file = os.path.normpath(line[:-1].split('CU: ')[-1])

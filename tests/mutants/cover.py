@@ -7,7 +7,7 @@ from build import BUILT, TREE, WORK
 # Scripts that need other programs than simsearch, or an undisturbed machine.
 LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|calibrate|nodes')
 CALL_BYTES = 5  # an x86-64 call and its 32-bit distance
-WHOLE = -1  # the number that stands for a whole program: for a script, or for code that runs before any test function
+WHOLE = -1  # for a script, or for code that runs before any test function
 
 Unit = collections.namedtuple('Unit', 'program function seconds')
 
@@ -48,7 +48,7 @@ class Tests:
         files = {os.path.basename(path): path for path in glob.glob(os.path.join(TREE, 'tests', '**', 'test_*'), recursive=True)}
         self.scripts = {name[:-3]: path for name, path in sorted(files.items())
                         if name.endswith('.sh') and not LEFT_OUT.search(name[:-3])}
-        self.scripts['docs-current'] = os.path.join(WORK, 'docs-current.sh')  # as make test has it
+        self.scripts['docs-current'] = os.path.join(WORK, 'docs-current.sh')  # as `make test` sets it
         with open(self.scripts['docs-current'], 'w') as opened:
             opened.write('cmp docs/reference.md <("$SIMSEARCH" list reference)')
         self.names = sorted(os.path.basename(test)[:-2] for test in build.tests) + list(self.scripts)

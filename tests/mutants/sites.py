@@ -16,7 +16,8 @@ TURNED = {'+': ['-'], '-': ['+'], '*': ['/'], '/': ['*'], '%': ['*'], '<': ['<='
           '>=': ['>', '<'], '==': ['!='], '!=': ['=='], '&&': ['||'], '||': ['&&'], '+=': ['-=', '='], '-=': ['+=', '='],
           '*=': ['/=', '='], '|=': ['='], '&=': ['='], '<<': ['>>'], '>>': ['<<'], '&': ['|'], '|': ['&']}
 NAMES = {'fmin': 'fmax', 'fmax': 'fmin', 'ceil': 'floor', 'floor': 'ceil', 'true': 'false', 'false': 'true'}
-# Removing these causes leaks or races that only a sanitizer detects, or removes checks that never fail.
+# Calls of these are not removed. Without them a program leaks or races, which only a sanitizer
+# detects, or lacks checks that never fail.
 UNSEEN = re.compile(r'free|release|close|destroy|mutex_|sync|assert|decref|va_end|memset|progress|clock')
 
 Token = collections.namedtuple('Token', 'kind text at end')
@@ -92,7 +93,7 @@ class Sites:
     def add(self, first, last, text, kind):
         at, end = self.tokens[first].at, self.tokens[last].end
         if self.source[at:end] != text:
-            text += '\n' * (self.source.count('\n', at, end) - text.count('\n'))  # what follows stays on its line
+            text += '\n' * (self.source.count('\n', at, end) - text.count('\n'))  # later code stays on its line
             self.found.append(Mutant(self.file, self.source.count('\n', 0, at) + 1, at, end, text, kind, self.in_body[last]))
 
     def text_of(self, first, last):

@@ -29,7 +29,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 enum { MOST_FUNCTIONS = 1 << 16, MAP_BYTES = 1 << 24 };
 
 static unsigned char *map; /* NULL: coverage is not recorded */
-static pid_t test_program; /* process whose forks are test functions; 0: none */
+static pid_t test_program; /* the process whose forks are test functions; 0: none */
 static bool is_chosen[MOST_FUNCTIONS], has_choice;
 static int num_forks;
 static struct timespec forked;

@@ -61,8 +61,8 @@ static bool fixes(const struct checker *c, const char *word)
     return false;
 }
 
-/* How the values of a word are given: as divisors of the number of GPUs ('g') or of experts ('e'),
- * as powers of two ('2'), or as a list. */
+/* Which values a word may have: divisors of the number of GPUs ('g') or of experts ('e'), powers of
+ * two ('2'), or a list. */
 #define OF(member) offsetof(struct plan, member)
 static const struct word {
     const char *name;
@@ -172,7 +172,7 @@ static double least_bytes(struct checker *c, struct plan plan)
     return bytes;
 }
 
-/* Checks a member's row. A row of four values stands for every set of sub-layers that selective
+/* Checks a member's row. A row with four values holds for every set of sub-layers that selective
  * recompute can repeat. For full recompute, the row's layout may have any full:K instead of full.
  */
 static bool check_row(struct checker *c, const json_t *row, const struct plan *member)

@@ -182,7 +182,7 @@ void question_release(struct question *question)
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* Returns the words with probability 1 / `rarely`, else NULL. */
+/* Returns one of the words with probability 1 / `rarely`, else NULL. */
 static const char *or_none(struct question *question, int rarely, const char *words)
 {
     return random_below(&question->rng, rarely) == 0 ? words : "";
@@ -313,7 +313,8 @@ static void add_stages(struct question *question, struct plan *plan)
     plan->mtp_place = MTP_APART;
 }
 
-/* In some plans with selective recompute, lets each stage recompute different parts of its layers.
+/* In some plans with selective recompute, lets each stage recompute different modules of its
+ * layers.
  */
 static void add_parts(struct question *question, struct plan *plan)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All plans of one model on one cluster with one stack are called a lattice. */
+/* A lattice is the set of all plans of one model on one cluster with one stack. */
 static const struct lattice {
     const char *model, *cluster, *stack;
     int gpus;
@@ -42,7 +42,7 @@ static const char *const recompute_words[] = { "", " recompute=selective", " rec
 static const char *const schedule_words[] = { "", " schedule=zb-h1", " schedule=zb-h2",
                                               " schedule=dualpipev", " schedule=dualpipe" };
 
-/* Steps through all layouts of a lattice; returns whether the current one is valid. */
+/* Makes layout number `code` of a lattice; returns whether it is valid. */
 static bool next_plan(const struct lattice *l, const struct model *model, int code,
                       struct arena *arena, struct plan *plan)
 {
@@ -59,8 +59,8 @@ static bool next_plan(const struct lattice *l, const struct model *model, int co
 }
 enum { NUM_CODES = 1728 * 2 * LENGTH(schedule_words) };
 
-/* A floor is a lower bound for several plans. Checks that the floors of plans that recompute less
- * also hold for this plan. */
+/* A floor is a lower bound that holds for several plans. Checks that the floors of plans that
+ * recompute less are floors of this plan too. */
 static void check_floors(struct evaluator *evaluator, struct plan plan, double step_s)
 {
     for (int most = plan.recompute; plan.recompute >= RECOMPUTE_NONE; plan.recompute--)

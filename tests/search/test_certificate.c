@@ -249,7 +249,7 @@ static bool later_split_is_missing(struct random *rng, json_t *certificate)
     return false;
 }
 
-/* Removes a layer from a chunk of a split, or adds words to an even one. */
+/* Appends words to the last split that do not belong in a split. */
 static bool split_is_another(struct random *rng, json_t *certificate)
 {
     json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
@@ -270,8 +270,8 @@ static bool has_two_stages(json_t *certificate)
     return false;
 }
 
-/* Renames the space as one of other splits: with two stages, all or none of the embedding and the
- * loss can count as layers. */
+/* Gives the space the name of one with other splits. With two stages, this may count both or none
+ * of the embedding and the loss as layers. */
 static bool space_is_named_otherwise(struct random *rng, json_t *certificate)
 {
     (void)rng;
@@ -302,8 +302,8 @@ static bool has_row_of(json_t *certificate, const char *words)
     return false;
 }
 
-/* Renames a space with all sets of recomputed sub-layers as one with attention's core alone, or the
- * other way round. */
+/* Gives a space with all sets of recomputed sub-layers the name of one with attention's core alone,
+ * or the other way round. */
 static bool parts_are_others(struct random *rng, json_t *certificate)
 {
     (void)rng;
@@ -369,7 +369,7 @@ static change *const changes[] = {
 /* --- certificates of searches ------------------------------------------------------------------
  */
 
-/* Certificates that were accepted, and changed ones that were refused. */
+/* Numbers of certificates that were accepted, and of changed certificates that were rejected. */
 static struct {
     int accepted, of_experts, of_parts, of_modules, refused;
 } counts;

@@ -32,9 +32,9 @@ static void check_list(const int *chunks, const int *expected, int count)
                       expected[i]);
 }
 
-/* Modules for later tokens, apart from the head: two on chunk 4 of stage 0 count as two layers, and
- * chunk 5 has only the head. Stage 0 gives chunks 0 and 2 two layers each before chunk 4 gets one.
- * Stage 1 has chunks 1 and 3 for layers. */
+/* The modules for later tokens are not in the head's chunk. The two of them on chunk 4 of stage 0
+ * count as two layers, and chunk 5 has only the head. Stage 0 gives chunks 0 and 2 two layers each
+ * before chunk 4 gets one. Stage 1 has chunks 1 and 3 for layers. */
 START_TEST(modules_count_as_layers_where_they_are)
 {
     struct deal apart = { { 2, 3, NULL }, 12, 2, 4, 0 };
@@ -174,9 +174,9 @@ static const struct stage_option *option_at(const struct stage_table *table, int
 }
 
 /* The table has an option for each number of layers, and of recomputed layers, of a stage. Compares
- * an option's pass times with those of a whole plan. If layers are of several kinds, the option
- * must not take longer. With one chunk per stage, passes contain blocking messages, which are not
- * compared. */
+ * an option's pass times with those of the stage in a whole plan. If layers are of several kinds,
+ * an option is a lower bound, so it must not take longer. With one chunk per stage, passes contain
+ * blocking messages, which are not compared. */
 static void check_option(const struct stage_option *option, const struct plan *plan,
                          const struct step_cost *cost, int stage, bool is_exact)
 {

@@ -171,7 +171,8 @@ static double passes_s(const struct pipe *pipe, const struct times *times, doubl
     return all_s;
 }
 
-/* A lower bound of divisions with at least these layers, for layers of one kind. */
+/* A lower bound for all divisions that give each stage at least these numbers of layers, for layers
+ * of one kind. */
 static double least_s(void *context, const int *layers)
 {
     const struct pipe *pipe = context;
@@ -405,8 +406,8 @@ static struct division_problem problem_of(const struct pipe *pipe, struct arena 
                                       .host_bytes = HUGE_VAL };
 }
 
-/* The surrogate is a cheap lower bound of the step time. Times divisions in the order of their
- * surrogates, until no other division can be faster. */
+/* The surrogate is a lower bound of the step time that is cheap to compute. Divisions are timed in
+ * the order of their surrogates, until no other division can be faster. */
 static void check_milp(struct pipe *pipe, const struct enumerated *best, int seed,
                        struct arena *arena)
 {

@@ -32,7 +32,7 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-/* The shortest run of all plans that fit. */
+/* The time of the shortest run, over all plans that fit. */
 static double brute_s(void)
 {
     double shortest_s = HUGE_VAL;
@@ -72,7 +72,8 @@ START_TEST(the_cheapest_plan_has_the_shortest_run_with_failures)
 }
 END_TEST
 
-/* Without tokens the run's length is unknown, so the fastest step counts as the cheapest. */
+/* Without a number of tokens the run's length is unknown, so the plan with the fastest step counts
+ * as the cheapest. */
 START_TEST(without_tokens_cost_and_time_rank_plans_alike)
 {
     instance.model.tokens = 0;

@@ -37,8 +37,8 @@ static struct program_result solve(void)
     return solve_within((struct program_limits){ 0 });
 }
 
-/* Items with values 10, 13 and 7, and weights 3, 4 and 2; capacity 6. The items of weights 4 and 2
- * give 20. */
+/* A knapsack of capacity 6, and items with values 10, 13 and 7 and weights 3, 4 and 2. The best
+ * choice is the items of weights 4 and 2, of value 20. */
 START_TEST(a_knapsack_has_its_optimal_value)
 {
     const double worth[] = { 10, 13, 7 };
@@ -247,7 +247,8 @@ START_TEST(a_node_limit_gives_the_same_result_every_time)
 }
 END_TEST
 
-/* Each of 30 rows needs one of the columns that cover it; no column covers more than a fifth. */
+/* A set-cover problem: each of 30 rows needs one of the columns that cover it, and no column covers
+ * more than a fifth of the rows. */
 static void make_cover(void)
 {
     enum { BINARIES = 40, ROWS = 30 };
@@ -262,7 +263,8 @@ static void make_cover(void)
     }
 }
 
-/* With more nodes the bound rises, from that of the relaxation towards the optimum. */
+/* With more nodes of branch and bound, the bound rises from that of the relaxation towards the
+ * optimum. */
 START_TEST(more_nodes_raise_the_bound)
 {
     make_cover();

@@ -1,6 +1,6 @@
 /* not under tsan: other tests cover searches by several workers. */
-/* Laws that hold for any model, system and plans, which are drawn at random for each seed. The
- * message of a failure has the seed. */
+/* Tests laws that hold for every model, system and plan, on random cases. The message of a failure
+ * has the seed of its case. */
 #include "base/length.h"
 #include "cli/input/planfile.h"
 #include "search/orders.h"
@@ -143,7 +143,7 @@ static const char *betterment;
 
 /* An interleaved schedule hides data transfers as if all chunks of a stage took as long as its
  * first (sim/engine/tail.c, window_s). If only the first chunk gets shorter, the exposed time grows
- * by more than the chunk gains. The difference is a few parts in 10^8 of the step.
+ * by more than the chunk gains. So the step may get longer, by a few parts in 10^8.
  *
  * In a pipeline, copies of activations to the host that passes do not hide lengthen the forward
  * (sim/engine/offload.h), although the shorter pass may be the backward. Shorter backwards then
@@ -429,7 +429,7 @@ static void check_peak(struct evaluator *evaluator, const struct plan *plan)
     check_same(evaluate_peak_bytes(evaluator, plan), most_bytes, plan, "peak of all stages");
 }
 
-/* The floor of a block is computed from a plan with other chunks. */
+/* The lower bound (floor) of a block of plans is computed from a plan with other chunks. */
 static void check_block_floor(struct evaluator *evaluator, const struct plan *plan,
                               const struct rank_orders *orders)
 {
@@ -517,7 +517,8 @@ static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
     return step_s + cost.overhead_s - cost.spared_s;
 }
 
-/* Whether three stages hold a table of embeddings. The instruction lists add the gradients of two.
+/* Whether three stages hold the embedding table. The instruction lists add the gradients of only
+ * two.
  */
 static bool has_three_tables(const struct plan *plan)
 {
@@ -547,8 +548,9 @@ static void engines_agree(struct evaluator *evaluator, const struct plan *plan)
         return;
     double quiet_s = quiet_step_s(evaluator, plan);
     check_at_most(quiet_s, step_s, plan, "events without contention, at most");
-    /* In the recurrence both messages of a pair arrive at its end if they block; in the events the
-     * forward's is sent first. Of 4,000 questions the step differed by 0.3 % at most. */
+    /* If messages block, the recurrence lets both messages of a pair of passes arrive at the pair's
+     * end, whereas the event engine sends the forward's message first. In 4,000 random cases the
+     * step differed by 0.3 % at most. */
     bool has_pairs = generator_find(plan_schedule(plan))->pairs && waits_for_sends(plan);
     check_at_most(step_s * (has_pairs ? 0.98 : 1), quiet_s, plan,
                   "events without contention, at least");
@@ -613,7 +615,8 @@ START_TEST(cached_costs_of_an_evaluator_change_no_answer)
 }
 END_TEST
 
-/* A piece costs the same if what it does not depend on is set to fixed values. */
+/* The cost of a piece stays the same if all values on which it does not depend are set to fixed
+ * ones. */
 static void pieces_read_no_more(struct evaluator *evaluator, const struct plan *plan)
 {
     (void)evaluator;

@@ -199,7 +199,7 @@ static struct divisions best_of(const struct division_problem *problem, int most
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* The same problem as input of the dynamic program in search/uneven/fronts. */
+/* Writes the same problem in the form that the dynamic program in search/uneven/fronts reads. */
 static double fronts_s(const struct division_problem *problem)
 {
     int most = problem->num_layers - problem->num_stages + 1;
@@ -228,8 +228,8 @@ static double fronts_s(const struct division_problem *problem)
     return fronts_best_s(&fronts, layers);
 }
 
-/* Without an upper bound on the longest pass T, the integer program uses nothing of the dynamic
- * program's answer. */
+/* If no upper bound on the longest pass T is given, the integer program's answer is independent of
+ * the dynamic program's. */
 START_TEST(without_a_guess_the_optimum_equals_dynamic_programming)
 {
     const uint64_t seed = 11;

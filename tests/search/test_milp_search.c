@@ -24,7 +24,8 @@ static void tear_down(void)
     system_release(&hardware);
 }
 
-/* A vocabulary of 128k makes the head as long as two layers and more, so uneven stages are better.
+/* A vocabulary of 128k makes the head as long as two layers and more, so stages with different
+ * numbers of layers are better.
  */
 static struct search_request request_for(const char *method, const char *fix)
 {
@@ -170,8 +171,8 @@ START_TEST(equal_recompute_on_all_stages_can_be_required)
 }
 END_TEST
 
-/* Returns the bytes on the fullest host, for the fastest plan of the same request without a limit
- * of host memory. */
+/* Returns how many bytes the fullest host holds for the fastest plan, if host memory is not
+ * limited. */
 static double most_host_bytes(const struct search_request *request, const struct plan *plan)
 {
     struct prepared prepared;
@@ -232,7 +233,7 @@ START_TEST(a_host_holds_the_state_of_its_nodes_ranks)
     ck_assert_double_eq_tol(joint_most_host_bytes(&prepared.search, &plan) / expected, 1, 1e-9);
     double mean = 16 * 4 * (16 * layer + table + 4096.0 / 2);
     ck_assert_double_eq_tol(joint_mean_host_bytes(&prepared.search, &plan) / mean, 1, 1e-9);
-    /* One node has one rank of each stage, so it has all parameters once. */
+    /* Each node has one rank of every stage, so it has all parameters once. */
     ck_assert(plan_parse("tp1 pp4 dp1 mb1 offload=optimizer", &arena, &plan, &err));
     double all = 16 * (32 * model_layer_parameters(&model) + 2 * 128256.0 * 4096 + 4096);
     ck_assert_double_eq_tol(joint_most_host_bytes(&prepared.search, &plan) / all, 1, 1e-9);

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tests how a search chooses the parts (modules) of a layer that selective recompute recomputes. */
+/* Tests how a search chooses the modules (sub-layers) that selective recompute recomputes. */
 
 static struct instance instance;
 
@@ -70,7 +70,8 @@ static void check_methods(int seed, int *chosen)
     search_result_release(&found);
 }
 
-/* A campaign has this many instances of models with experts, and more without. */
+/* Number of instances with experts that a campaign and `make test` use; there are more instances
+ * without experts. */
 enum { ALL_OF_EXPERTS = 300, GATE_OF_EXPERTS = 2 };
 
 START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)
@@ -110,8 +111,8 @@ static double least_step_s(struct search_request request)
     return step_s;
 }
 
-/* The same of a space with fixed recompute, or, without `words`, without choice of parts.
- * recompute=full also stands for full:K, if full itself does not fit. */
+/* The step time of the fastest plan if `words` fix the recompute. Without `words` only the choice
+ * of modules is switched off. recompute=full also stands for full:K if full itself does not fit. */
 static double fixed_s(const char *words)
 {
     struct search_request request = new_request("bnb");
@@ -120,7 +121,7 @@ static double fixed_s(const char *words)
     return least_step_s(request);
 }
 
-/* The step time of the fastest of separate searches, one for each set of parts. */
+/* The step time of the fastest plan of separate searches, one for each set of modules. */
 static double each_set_s(double none_s)
 {
     unsigned possible = plan_possible_replays(&instance.model);
@@ -137,8 +138,9 @@ static double each_set_s(double none_s)
 }
 
 /* The answer must be the fastest of the answers of separate searches, one for each set of modules.
- * With so little memory a set is faster than none in about one of eight instances. Outside a
- * campaign the separate searches are made only for the first instance and the first such one. */
+ * With so little memory recomputing some set is faster than recomputing none in about one of eight
+ * instances. Outside a campaign the separate searches are made only for the first instance and for
+ * the first instance in which a set is faster. */
 START_TEST(the_best_set_of_parts_equals_searching_each_set)
 {
     int gained = 0;
@@ -173,7 +175,7 @@ static double most_bytes(int num_stages)
 }
 
 /* Makes an instance with two or three stages, so small that every division of its layers with every
- * combination of recomputed parts can be listed. The activations of the first stage hardly fit.
+ * combination of recomputed modules can be listed. The activations of the first stage hardly fit.
  * Returns the fixed words of the layout. */
 static const char *make_small(uint64_t seed)
 {
@@ -195,7 +197,7 @@ static const char *make_small(uint64_t seed)
 struct answer {
     double step_s, candidates;
     bool is_proved;
-    int mixed; /* number of plans in the list whose stages recompute different parts */
+    int mixed; /* number of listed plans whose stages recompute different modules */
     char layout[400];
 };
 

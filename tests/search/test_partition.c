@@ -45,7 +45,8 @@ static void tear_down(void)
     system_release(&hardware);
 }
 
-/* A change of sharding has a name and a cost, which must describe the same collective. */
+/* Between two operators the sharding may change. The name and the cost of a change must describe
+ * the same collective. */
 START_TEST(a_change_of_sharding_costs_its_named_collective)
 {
     static const struct reshard costs = {
@@ -432,11 +433,11 @@ static struct piece_cost layer_of(const struct plan *plan)
     return pieces_cost(&hardware, &model, plan, &arena).at[0];
 }
 
-/* Compares the problem's costs of Megatron's two partitions with the cost model's layer, which
- * comes from another op list. */
+/* The problem's costs of Megatron's two partitions must equal the costs of the cost model's layer,
+ * which is computed from another op list (sequence of operations). */
 static void check_against_layer(const char *layout, const char *name)
 {
-    hardware.stack.user_buffers = false; /* partitions have no collectives in pieces */
+    hardware.stack.user_buffers = false; /* partitions split no collective */
     struct plan plan = plan_on(&hardware, &model, layout, &arena);
     struct partition_problem problem = problem_of(&plan);
     struct piece_cost layer = layer_of(&plan);

@@ -281,8 +281,8 @@ START_TEST(the_best_plan_changes_exactly_at_the_reported_factor)
 }
 END_TEST
 
-/* Below the reported deviation of routing the choice is the fastest candidate; above it another
- * plan is. */
+/* Up to the reported coefficient of variation of routing the choice is the fastest candidate; above
+ * it another plan is. */
 START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
 {
     struct err err = { 0 };

@@ -162,7 +162,7 @@ START_TEST(an_exhaustive_search_equals_a_brute_force_loop)
 {
     if (is_spared(_i, 2))
         return;
-    make_random(1000 + (uint64_t)_i); /* so that Check prints _i if the test fails */
+    make_random(1000 + (uint64_t)_i); /* if this fails, Check prints _i */
     struct search_request request = new_request();
     request.method = "exhaustive";
     request.objective = _i % 3;
@@ -236,7 +236,7 @@ START_TEST(if_full_recompute_does_not_fit_groups_of_layers_replace_it)
             for (int j = 0; j < result.num_top; j++)
                 grouped += result.top[j].plan.recompute == RECOMPUTE_EVERY;
             search_result_release(&result);
-            request.fix = "recompute=full"; /* full alone, without groups of layers */
+            request.fix = "recompute=full"; /* full recompute, with a checkpoint for every layer */
             result = search_of(&request);
             for (int j = 0; j < result.num_top; j++)
                 ck_assert_int_eq(result.top[j].plan.recompute, RECOMPUTE_FULL);
@@ -276,8 +276,9 @@ START_TEST(checkpoints_of_several_layers_take_the_time_of_one_per_layer)
 }
 END_TEST
 
-/* A block of candidates has the same degrees, but different recompute, splits and groups of layers.
- * Compares the floors (lower bounds) of a block with its candidates. */
+/* The candidates of a block have the same degrees, but different recompute, splits of the layers
+ * and numbers of layers per checkpoint. Compares the floors (lower bounds) of a block with its
+ * candidates. */
 struct floored {
     const struct space *space;
     struct evaluator *evaluator;
@@ -292,7 +293,7 @@ static bool check_floor(void *context, const struct plan *plan)
     double floor_bytes = space_floor_bytes(&floored->floors, floored->evaluator, plan);
     double least_bytes = space_least_bytes(floored->space, floored->evaluator, plan);
     struct plan placed = *plan;
-    /* this memory is enough for full recompute only without the network's buffers */
+    /* enough for full recompute, if the network's buffers are not counted */
     double most_bytes = evaluate_unplaced_bytes(floored->evaluator, plan);
     ck_assert_double_le(least_bytes,
                         space_peak_bytes(floored->space, floored->evaluator, most_bytes, &placed));

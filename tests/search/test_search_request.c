@@ -46,8 +46,8 @@ START_TEST(fixed_and_forbidden_words_hold_for_every_plan_found)
 }
 END_TEST
 
-/* The table has what each named space adds to a request, for each method. An unknown method adds no
- * stages; the search rejects it later and names it. */
+/* The table shows what each named space adds to a request, for each method. An unknown method adds
+ * no uneven stages; the search rejects it later and names it. */
 START_TEST(a_named_space_adds_what_the_method_supports)
 {
     static const struct {
@@ -109,7 +109,7 @@ START_TEST(the_risk_of_a_peak_is_log_normal)
                                 1e-9);
     ck_assert_double_eq(memory_planned_bytes(&system, 0.5), 79e9);
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 79e9);
-    system.stack.memory.shift = -0.05; /* real peaks are expected 5 % lower */
+    system.stack.memory.shift = -0.05; /* peaks 5 % below predictions */
     ck_assert_double_eq_tol(memory_risk(&system, 79e9 * exp(0.05)), 0.5, 1e-12);
     ck_assert_double_eq_tol(memory_planned_bytes(&system, 0.05), 79e9 * exp(-0.11448536269514722),
                             1);
@@ -119,7 +119,7 @@ START_TEST(the_risk_of_a_peak_is_log_normal)
     ck_assert_double_eq_tol(log(memory_low_bytes(&system.stack, 60e9) / 60e9), -0.21448536269514722,
                             1e-12);
     system.stack.memory.shift = 0;
-    /* the memory that programs can use is not stated, so all of it counts */
+    /* if the usable memory is not stated, all memory counts */
     system.gpu.usable_bytes = 0;
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 80e9);
     system.stack.memory.error = 0; /* the prediction of memory has no error */
@@ -144,7 +144,8 @@ START_TEST(the_smaller_of_usable_and_whole_memory_limits_a_peak)
 }
 END_TEST
 
-/* Each option that is not set names a part of the space that the search leaves out. */
+/* For each option that is not set, the answer names the part of the space that the search leaves
+ * out. */
 START_TEST(a_search_names_the_parts_of_the_space_that_it_leaves_out)
 {
     struct arena arena = { 0 };
@@ -199,7 +200,7 @@ START_TEST(no_plan_above_the_accepted_risk_is_recommended)
 }
 END_TEST
 
-/* A plan above the accepted risk is still predicted, counts as fitting and is ranked. */
+/* A given plan above the accepted risk is still predicted, counts as fitting and is ranked. */
 START_TEST(a_plan_above_the_accepted_risk_still_fits_and_is_ranked)
 {
     struct search_request request = new_request();
@@ -418,7 +419,8 @@ START_TEST(long_sequences_need_context_ranks)
 }
 END_TEST
 
-/* megatron-2021 runs unfused attention; with flash attention it can be split. */
+/* The stack megatron-2021 runs unfused attention, which context ranks cannot split; with flash
+ * attention they can. */
 START_TEST(unfused_attention_is_not_split_over_context_ranks)
 {
     system_release(&instance.system);

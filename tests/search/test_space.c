@@ -188,8 +188,9 @@ START_TEST(each_value_of_a_word_keeps_all_candidates_that_have_it)
 }
 END_TEST
 
-/* A plan added to the space brings its values, which are inserted in rising order: below, between
- * or above those of the list, or known already. */
+/* If a plan is added to the space, its values are inserted in increasing order into the lists of
+ * values, unless a list already has them. The cases have values below, between and above those of a
+ * list. */
 START_TEST(the_values_of_an_added_plan_are_inserted_in_order)
 {
     static const struct {

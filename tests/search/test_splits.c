@@ -31,7 +31,7 @@ static const char *words_of(const struct split *split, int chunks, char *text, s
 static const struct {
     const char *what;
     int layers, pp, vpp;
-    double head; /* layers that take as long as the head, by FLOPs */
+    double head; /* number of layers that have as many FLOPs as the head */
     const char *splits[5];
 } cases[] = {
     { "GPT-3 175B", 96, 8, 12, 0.4, { "even" } },
@@ -41,8 +41,8 @@ static const struct {
     /* with 8 layers on the middle stages and 2 on the last, the first stage would need -2 */
     { "48 layers", 48, 8, 2, 0.5, { "even", "3x11 4 3x3 2" } },
     { "Llama 3 8B", 32, 2, 1, 2, { "even", "17 15" } },
-    /* 22 layers on 4 stages are divided as 6 on each middle stage, and 5 and 5, or 6 and 4, at the
-     * ends */
+    /* of 22 layers on 4 stages each middle stage gets 6, and the first and last get 5 and 5, or 6
+     * and 4 */
     { "22 layers", 22, 4, 1, 0.5, { "5 6x2 5", "6x3 4" } },
 };
 

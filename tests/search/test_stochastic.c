@@ -31,7 +31,7 @@ static struct search_request new_request(const char *method)
     return request;
 }
 
-/* The random methods, for loops over them. */
+/* The random methods, over which tests loop. */
 static const char *const drawing[] = { "zo", "rl", "random" };
 enum { NUM_DRAWING = LENGTH(drawing) };
 
@@ -79,7 +79,7 @@ END_TEST
 
 static bool is_candidate(const struct naive_space *space, const struct plan *plan)
 {
-    struct plan given = *plan; /* full:K may replace full */
+    struct plan given = *plan; /* the search may replace full by full:K */
     if (plan->recompute == RECOMPUTE_EVERY) {
         given.recompute = RECOMPUTE_FULL;
         given.recompute_every = 0;
@@ -172,7 +172,7 @@ START_TEST(in_a_tiny_space_nearly_every_seed_finds_the_optimum)
 {
     enum { SEEDS = 20, AT_LEAST = 18 };
     struct search_request request = new_request("exhaustive");
-    request.fix = "cp1 mb1 zero1"; /* some 600 candidates */
+    request.fix = "cp1 mb1 zero1"; /* a space of about 600 candidates */
     struct search_result best = search_of(&request);
     ck_assert_double_lt(best.candidates, 700);
     request.method = drawing[_i];
@@ -270,7 +270,7 @@ static double mean_step_s(const char *method, int num_seeds)
     struct search_request request = new_request(method);
     double sum_s = 0;
     request.budget = 1000;
-    /* over all splits of layers both methods are equally good after so few scores */
+    /* without this limit both methods would be equally good after so few scores */
     request.chunks = CHUNKS_EVEN;
     for (request.seed = 1; request.seed <= num_seeds; request.seed++) {
         struct search_result result = search_of(&request);

@@ -177,7 +177,7 @@ START_TEST(only_visited_points_are_found)
     for (int i = 0; i < TURNS(5000); i++) {
         struct met met = { .key = random_bits(&rng) & ~1u, .rule = i };
         met_add(&table, &met);
-        met.rule = -1; /* the plan that was stored first stays */
+        met.rule = -1; /* a plan with a key that is already stored is ignored */
         met_add(&table, &met);
         ck_assert_uint_eq(table.count, (size_t)i + 1);
     }
@@ -231,7 +231,7 @@ START_TEST(every_strategy_spends_its_budget_exactly)
     struct search_request request = new_request();
     struct prepared *prepared = prepare(&request);
     struct tuning wild = tuning_default();
-    wild.learning_rate = 100; /* a policy that draws only one plan after an update restarts */
+    wild.learning_rate = 100; /* a policy that draws only one plan after an update starts anew */
     wild.patience_scores = 1;
     wild.anneal_scores = 1;
     struct tuning usual = tuning_default();
@@ -301,7 +301,7 @@ START_TEST(with_the_mask_plans_that_break_rules_use_no_budget)
 }
 END_TEST
 
-/* The mean score of the second half of the budget is better by more than 20 %. */
+/* The mean score in the second half of the budget is more than 20 % better than in the first. */
 START_TEST(learning_strategies_score_better_in_the_second_half)
 {
     /* annealing and the policy get a single long run, because they need many scores */

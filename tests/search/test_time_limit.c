@@ -90,7 +90,7 @@ static struct reply ask_bnb(void)
     return search_by("bnb", false);
 }
 
-/* The first round of so few families has the best plan. */
+/* With so few families (sets of plans) the first round already finds the best plan. */
 static struct reply ask_few(void)
 {
     request.fix = "tp1 pp1";
@@ -168,7 +168,7 @@ static const struct question {
 } questions[] = { { ask_bnb },    { ask_few },      { ask_exhaustive }, { ask_dp },
                   { ask_random }, { ask_deadline }, { ask_depth },      { ask_pareto },
                   { ask_design }, { ask_accuracy } };
-enum { NUM_SEARCHES = 5 }; /* the first questions are single searches */
+enum { NUM_SEARCHES = 5 }; /* the first questions of the table consist of one search each */
 
 /* Asks with a clock that does not jump, so that no limit passes. */
 static struct reply ask_at_leisure(const struct question *question, int *readings)

@@ -77,7 +77,8 @@ START_TEST(plans_with_equal_products_share_their_error)
 }
 END_TEST
 
-/* The own error has variance 0.0075 + 0.0025, of which SHARE_OF_DEPTHS is common. */
+/* A plan's own error has variance 0.0075 + 0.0025, of which SHARE_OF_DEPTHS is common to plans with
+ * different numbers of stages. */
 START_TEST(plans_of_other_depths_share_a_part_of_their_error)
 {
     plans[1].microbatch = plans[0].microbatch;
@@ -196,8 +197,8 @@ START_TEST(evidence_of_other_widths_has_partial_weight)
 }
 END_TEST
 
-/* Plan 1 is predicted to be 0.5 % faster than the present plan, which is not a sure gain, and then
- * 20 % faster, which is. */
+/* Plan 1 is first predicted to be 0.5 % faster than the present plan, which is no certain gain, and
+ * then 20 % faster, which is. */
 START_TEST(the_present_plan_is_kept_without_a_sure_gain)
 {
     double chance, likeliest;
@@ -238,7 +239,8 @@ START_TEST(plans_with_other_sharding_groups_have_separate_errors)
 }
 END_TEST
 
-/* Classes of errors that a change of a plan makes different. */
+/* Changes of a plan, and the classes of errors in which the changed plan's errors differ from the
+ * old plan's. */
 START_TEST(a_change_of_a_plan_makes_some_errors_its_own)
 {
 #define OF(name) (1u << (offsetof(struct error_widths, name) / sizeof(double)))

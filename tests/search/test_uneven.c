@@ -32,7 +32,8 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-/* Uses few layers, so that all divisions can be listed, and a memory between too little and enough.
+/* Draws few layers, so that all divisions can be listed, and so much memory that some divisions fit
+ * and others do not.
  */
 static void make_random(uint64_t seed)
 {
@@ -123,7 +124,8 @@ START_TEST(the_best_plan_equals_that_of_enumerating_all_plans)
 }
 END_TEST
 
-/* The minimum times of `layers` consecutive layers on any stage. */
+/* The minimum times of a stage with `layers` layers, over all stages and all positions of the
+ * layers. */
 struct least {
     double pass_s, longer_s, optimizer_s;
 };
@@ -342,7 +344,8 @@ START_TEST(an_option_is_the_fastest_division_that_fits_the_stage)
 }
 END_TEST
 
-/* Counts must not depend on jobs either; at 96 layers they are too large for exact sums. */
+/* Counts of plans must not depend on the number of jobs (threads) either; with 96 layers they are
+ * too large for exact sums. */
 START_TEST(the_answer_does_not_depend_on_the_number_of_jobs)
 {
     if (is_spared(_i, 1))

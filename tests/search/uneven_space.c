@@ -27,7 +27,7 @@ static void list_plan(struct listing *listing, const struct plan *plan)
             fmin(listing->found.fastest_s, evaluate_step_s(listing->evaluator, plan));
 }
 
-/* The sets of parts of a layer that a stage may recompute, the empty set first. */
+/* The sets of a layer's modules that a stage may recompute, the empty set first. */
 static int list_parts(const struct search_request *request, int sets[1 << REPLAY_PER_OP])
 {
     unsigned possible = plan_possible_replays(request->model);
@@ -44,7 +44,7 @@ static int list_parts(const struct search_request *request, int sets[1 << REPLAY
 }
 
 /* Lists a plan with a split that the space names. If the request has recompute_modules, selective
- * recompute stands for all sets of parts. */
+ * recompute stands for all sets of modules. */
 static void list_named(struct listing *listing, struct plan plan)
 {
     int sets[1 << REPLAY_PER_OP], count = 1;
@@ -89,8 +89,8 @@ static bool is_known(const struct naive_splits *known, const struct plan *plan, 
  */
 
 /* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one.
- * Head and modules for later tokens add their numbers of layers to the weight of their chunk; `head`
- * is the head's. Returns false if no chunk of the stage can have layers. */
+ * Head and modules for later tokens add their numbers of layers to the weight of their chunk;
+ * `head` is the head's. Returns false if no chunk of the stage can have layers. */
 static bool add_layer(const struct model *model, double head, const struct plan *plan, int stage,
                       int *chunks)
 {
@@ -155,14 +155,15 @@ static void list_dealt(struct listing *listing, struct plan plan, const struct n
     }
 }
 
-/* Whether modules for later tokens can be in another chunk than the head, which requires that this
- * chunk is not on the first stage. */
+/* Whether the modules for later tokens may be in another chunk than the head. That chunk must not
+ * be on the first stage. */
 static bool has_apart(const struct listing *listing, const struct plan *plan)
 {
     return listing->request->model->mtp > 0 && plan->pp > 2 && listing->request->uneven;
 }
 
-/* Tries every number of chunks that the schedule allows, even if the space has no split of it. */
+/* Tries every number of chunks that the schedule allows, even if the space has no split with this
+ * number. */
 static void list_all_dealt(struct listing *listing, struct plan plan)
 {
     struct naive_splits known = naive_splits(listing->request->model, plan.pp);
@@ -202,8 +203,8 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
     }
 }
 
-/* Tries every combination of recomputed parts of the stages. They count as one plan, as elsewhere
- * in the search. */
+/* Tries every combination of recomputed modules per stage. Together they count as one plan, as
+ * elsewhere in the search. */
 static void list_sets(struct listing *listing, struct plan plan)
 {
     int sets[1 << REPLAY_PER_OP], of_stage[MOST_LISTED_LAYERS + 2] = { 0 };

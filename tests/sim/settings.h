@@ -6,7 +6,7 @@
 
 enum { MOST_SETTING_PLANS = 64, SETTING_GPUS = 64, SETTING_BATCH = 256 };
 
-/* Holds one model on one cluster, and its valid plans. */
+/* One model on one cluster, and its valid plans. */
 struct setting {
     struct system system;
     struct model model;

@@ -1,6 +1,7 @@
-/* Published runs of models with experts: state and peak of Megatron-LM's functional tests (golden
- * values of tests/functional_tests/test_cases/moe, at the end of an iteration on the last rank),
- * and times and peaks of its pull requests 6311 and 6429; and SimuMax's charts of PCIe nodes. */
+/* Compares predictions with published runs of models with experts: state and peak memory of
+ * Megatron-LM's functional tests (golden values of tests/functional_tests/test_cases/moe, on the
+ * last rank at the end of an iteration), times and peaks in its pull requests 6311 and 6429, and
+ * SimuMax's charts of PCIe nodes. */
 #include "base/length.h"
 #include "models/blocks.h"
 #include "sim/memory/held.h"
@@ -79,9 +80,9 @@ START_TEST(state_of_models_with_experts_agrees_with_megatrons_measurement)
 }
 END_TEST
 
-/* The measured peak is 57.80e9 bytes at first, and 60.11e9 when routing is less even. Transformer
- * Engine's fused softmax supports up to 16,384 keys and keeps only its output; the one of 2021,
- * which our stacks assume, supported 2,048. */
+/* The measured peak is 57.80e9 bytes at first, and 60.11e9 later, when routing is less even.
+ * Transformer Engine's fused softmax supports up to 16,384 keys and keeps only its output; the one
+ * of 2021, which our stacks assume, supported 2,048. */
 START_TEST(the_peak_with_latent_attention_and_experts_agrees_with_megatrons)
 {
     planned_load("dgx-h100", "megatron-core", states[0].model, states[0].num_gpus);
@@ -182,8 +183,8 @@ START_TEST(exchanges_between_nodes_wait_for_rows)
 }
 END_TEST
 
-/* Rows that are partial sums of two ranks which share an expert take half the bytes in 16 bits; the
- * router weights take the same. */
+/* Two ranks that share an expert send partial sums of rows. In 16 bits these rows take half the
+ * bytes; the router weights take as many bytes as before. */
 START_TEST(rows_summed_in_16_bits_travel_faster)
 {
     planned_load("dgx-h100", "megatron-core", "tests/fixtures/models/eight-12.json", 8);
@@ -223,7 +224,7 @@ static double mfu_of(const struct charted *row)
     return mfu;
 }
 
-/* Kendall's tau of predicted and charted rates. */
+/* Kendall's rank correlation (tau) of predicted and charted rates. */
 static double order_of(const struct charted *rows, int count)
 {
     double mfu[LENGTH(cut_llama)], sum = 0;

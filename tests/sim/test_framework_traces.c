@@ -82,7 +82,8 @@ static struct {
     bool keeps_apart; /* in this trace queries, keys and values are separate products, and so are
                        * the two halves of a gated feed-forward */
     struct table traced, ours;
-    double launches[2]; /* kernel launches of our forward, and of our backward with recompute */
+    double launches[2]; /* number of kernels that our forward launches, and our backward with
+                           recompute */
 } now;
 
 /* Makes a model in which all blocks are of this kind, and computes a rank's share of it. */
@@ -133,8 +134,9 @@ static void add_loss_reduce(const struct op *op, double times)
         add_collective(&now.ours, "all_reduce", "tp", 2 * row_bytes, times);
 }
 
-/* Adds a product, split by its matrices. Our lists join them as columns of the output, as the inner
- * dimension of the input gradient, or as rows of the weight gradient. */
+/* Adds a product, split into those of the separate matrices that the trace has. Our lists join
+ * these matrices along the output's columns, the inner dimension of the input gradient, or the rows
+ * of the weight gradient. */
 static void add_gemm(const struct op *op, double times)
 {
     double sum = op->matrices[0] + op->matrices[1] + op->matrices[2];
@@ -515,8 +517,8 @@ static double rotary_tables_bytes(void)
     return has_tables ? now.held.layers * bytes_of(4.0 * now.model.seq * rotary_dim()) : 0;
 }
 
-/* Megatron keeps the angles of all positions in fp32 once (rotary_pos_embedding.py). Latent
- * attention's kernels have tables of their own, kept between steps. */
+/* Megatron keeps the angles of all positions in fp32, once per rank (rotary_pos_embedding.py).
+ * Latent attention's kernels have separate tables, which are kept between steps. */
 static double rotary_angles_bytes(void)
 {
     bool has_angles = now.model.positions == POSITION_ROTARY && now.model.kv_lora == 0;
@@ -598,8 +600,8 @@ static double peak_error(const struct stage_memory *memory, const json_t *of)
     return error_of(ours, number_of(of, "peak_bytes"));
 }
 
-/* True for models with experts, latent attention or modules for later tokens, which were traced
- * after the differences between the lists were known. */
+/* Whether the model has experts, latent attention or modules for later tokens. Such models were
+ * traced after the differences of the other models were known. */
 static bool is_new_family(void)
 {
     return now.model.experts > 0 || now.model.kv_lora > 0 || now.model.mtp > 0;
@@ -660,7 +662,7 @@ static double loss_logits_bytes(void)
 }
 
 /* From PyTorch 2.8 on, a norm is scaled in fp32 and its input is kept in fp32. Our stack models
- * 2.7, which keeps 16 bits: 2 bytes less per value. */
+ * PyTorch 2.7, which keeps the input in 16 bits, i.e. 2 bytes less per value. */
 static double scaled_norms_bytes(void)
 {
     bool is_per_op = now.plan.recompute == RECOMPUTE_SELECTIVE;
@@ -669,7 +671,8 @@ static double scaled_norms_bytes(void)
 }
 
 /* At the loss only the last FSDP unit is gathered, as the layer before it is prefetched after the
- * loss; ours counts two of the largest units. The gradients are those of earlier microbatches. */
+ * loss; our memory model counts two of the largest units. The gradients are those of earlier
+ * microbatches. */
 static double loss_bytes(const struct stage_memory *memory)
 {
     double gradients = now.microbatches > 1 ? memory->optimizer_bytes / 3 : 0;

@@ -1,5 +1,5 @@
-/* Replaces the header of this name for NVRTC, which has the toolkit's types built in. A launch
- * refers to its kernel, so that the kernel is compiled. */
+/* Replaces the header of this name for NVRTC, which has the toolkit's types built in. Here a launch
+ * only refers to its kernel, so that NVRTC compiles the kernel. */
 #pragma once
 #include <cuda_runtime_api.h>
 

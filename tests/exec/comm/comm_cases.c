@@ -235,8 +235,7 @@ static void place_memory(struct trial *trial, bool in_place)
         call->out = trial->memory + own * call->count * bytes;
 }
 
-/* Whether this rank is idle: when two members of a larger group exchange a message, the other
- * members make no call. */
+/* Whether this rank makes no call, because two other members of its group exchange a message. */
 static bool is_idle(const struct comm_call *call, enum comm_kind drawn)
 {
     return call->kind == COMM_BARRIER && drawn != COMM_BARRIER && call->group->size > 1;

@@ -133,7 +133,8 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
 }
 END_TEST
 
-/* Steps of a job, and successive jobs, may share a node, so they need different ports. */
+/* Several steps (srun) of a Slurm job, and successive jobs, may share a node, so they need
+ * different ports. */
 START_TEST(successive_jobs_and_steps_use_different_ports)
 {
     enum { JOBS = 6, STEPS = 20 };

@@ -222,7 +222,8 @@ static void falsify_gradient(struct exchange_side *side, const struct convex_run
 
 bool exchange_side_train(struct exchange_side *side, struct convex_run *run)
 {
-    bool adapts = exchange_method_of(&side->exchange)->adapts; // the period follows the loss
+    /* the exchange chooses its period by the loss */
+    bool adapts = exchange_method_of(&side->exchange)->adapts;
     bool finds_loss = adapts || (run->losses && side->on.rank == 0);
     float mean[128];
     struct random rng = random_new(3, (uint64_t)side->on.rank);

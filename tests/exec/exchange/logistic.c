@@ -17,7 +17,7 @@ static double label_of(const struct logistic *p, int rank, int sample)
     return (double)p->labels[rank * p->samples + sample];
 }
 
-/* The margin y a.x of a sample. */
+/* The margin y a.x of a sample with label y and features a. */
 static double margin(const struct logistic *p, int rank, int sample, const double *x)
 {
     const float *row = row_of(p, rank, sample);

@@ -80,8 +80,8 @@ END_TEST
 
 /* --- bytes on the wire -------------------------------------------------------------------- */
 
-/* One layout word per method, and the number of steps: several if a period or alternating graphs
- * make steps differ. */
+/* One layout word per method, and the number of steps to run: several if a period or alternating
+ * graphs make steps differ. */
 static const char *const words[] = {
     "allreduce",
     "ring",

@@ -148,7 +148,8 @@ START_TEST(every_method_lowers_the_loss_and_sends_the_planned_bytes)
 }
 END_TEST
 
-/* Plans with all-reduce and ZeRO, whose bytes follow from the instruction list and passes. */
+/* Plans with all-reduce and ZeRO. The number of bytes that they send follows from the instruction
+ * list and the passes. */
 static const char *const reduced[] = {
     "dp2 mb2",
     "dp3 mb1",
@@ -178,7 +179,7 @@ START_TEST(data_ranks_send_the_bytes_of_the_instruction_list)
 }
 END_TEST
 
-/* With one data rank nothing is sent. If the communicator does not count, the number is
+/* With one data rank nothing is sent. If the communicator does not count bytes, the number is
  * negative. */
 START_TEST(one_data_rank_sends_0_bytes_and_an_unknown_count_is_negative)
 {
@@ -235,7 +236,8 @@ START_TEST(with_16_bit_weights_the_fp32_masters_are_averaged)
 }
 END_TEST
 
-/* The second run has random pauses before work, so that a missing event changes bits. */
+/* The second run has random pauses before work, so that a missing wait between streams would change
+ * bits. */
 START_TEST(repeated_runs_of_an_exchange_have_the_same_bits)
 {
     if (is_spared(_i, 5))
@@ -256,8 +258,8 @@ END_TEST
 
 enum { EIGHTS_STEPS = 12 };
 
-/* Losses of eight data ranks with `rows` sequences each. Hostile ranks send as many bytes as
- * others. */
+/* Trains eight data ranks with `rows` sequences each and returns the losses. Hostile ranks send as
+ * many bytes as the others. */
 static struct parity_result train_by_eight(const char *exchange, const char *hostile, int rows)
 {
     struct model model = parity_llama();
@@ -356,7 +358,7 @@ static int num_past(const struct gate *gate, int step)
     return count;
 }
 
-/* Whether a rank cannot complete a step before another rank has begun it. */
+/* Whether `rank` cannot complete the step before `other` has begun it. */
 static bool waits_for(const struct exchange *exchange, int rank, int other, int step)
 {
     if (exchange_keeps_replicas_equal(exchange) || exchange->period > 1)

@@ -13,7 +13,7 @@ enum ptx_fault_kind {
 };
 
 struct ptx_fault {
-    const char *kernel, *opcode; /* part of the kernel's name; opcode of the instruction */
+    const char *kernel, *opcode; /* part of the kernel's name, and opcode of the instruction */
     enum ptx_fault_kind kind;
     int a, b;
     const char *other; /* PTX_BECOME: the new opcode */

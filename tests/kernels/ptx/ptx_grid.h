@@ -1,9 +1,9 @@
 /* tests/kernels/ptx/ptx_grid.h - runs kernels of PTX on the host, warp by warp.
  *
  * Lanes of a warp that are at the same instruction run it together. Lanes that have diverged run
- * alternately, those at the lowest instruction first; at instructions for a whole warp they wait
- * for the other lanes. Which warp runs next, and for how long, is drawn anew each time. A launch
- * fails at the first wrong access (ptx_memory.h) and at a deadlock of threads.
+ * alternately, those with the smallest program counter first; at instructions for a whole warp they
+ * wait for the other lanes. Which warp runs next, and for how long, is drawn anew each time. A
+ * launch fails at the first wrong access (ptx_memory.h) and at a deadlock of threads.
  */
 #ifndef TESTS_KERNELS_PTX_PTX_GRID_H
 #define TESTS_KERNELS_PTX_PTX_GRID_H

@@ -16,7 +16,7 @@
 enum {
     PTX_LANES = 32,
     PTX_MOST_OPERANDS = 14,
-    PTX_SHARED_BASE = 1024 /* a GPU reserves the first KiB of the shared window */
+    PTX_SHARED_BASE = 1024 /* a GPU reserves the first KiB of a block's shared memory */
 };
 
 enum ptx_kind {

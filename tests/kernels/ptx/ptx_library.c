@@ -82,7 +82,7 @@ static const Elf64_Shdr *section(const struct ptx_library *library, unsigned ind
     return &sections[index];
 }
 
-/* The symbol table of functions, or NULL. */
+/* The program's symbol table of functions, or NULL. */
 static const Elf64_Shdr *table_of(const struct ptx_library *library)
 {
     const Elf64_Ehdr *header = (const void *)library->program;

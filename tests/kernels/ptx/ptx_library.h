@@ -8,7 +8,7 @@
 struct ptx_library {
     struct arena arena;
     struct ptx_kernel *kernels; /* kernels of all files */
-    char *program;              /* contents of this program's file */
+    char *program;              /* contents of this program's executable file */
     uintptr_t moved_by;         /* difference between addresses in memory and in the file */
 };
 

@@ -363,7 +363,7 @@ static void run_bfi_b32(const struct ptx_insn *insn, char *registers, uint32_t l
             AT(u32, 0) = inserted(AT(u32, 1), AT(u32, 2), AT(u32, 3), AT(u32, 4));
 }
 
-/* Operand strings of the opcodes above. */
+/* The kinds of operands of the opcodes above, as strings (ptx_kernel.h). */
 #define OPERAND_none ""
 #define OPERAND_u16  " h"
 #define OPERAND_s16  " h"

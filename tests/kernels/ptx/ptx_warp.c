@@ -170,7 +170,7 @@ static void add_copy(struct ptx_copies *copies, struct ptx_copy copy)
     copies->at[copies->count++] = copy;
 }
 
-/* Operands: [to], [from], 16, number of bytes that are read. */
+/* Operands of an asynchronous copy: [to], [from], 16, number of bytes that are read. */
 static bool begin_copies(const struct step *s)
 {
     if (s->insn->at[2].value != COPY_BYTES)
@@ -290,7 +290,7 @@ static float value_of(const struct step *s, int first, uint32_t lane, int i, unp
     return value;
 }
 
-/* d in operands 0 to 3, a in 4 to 7, b in 8 and 9, c in 10 to 13. */
+/* A matrix product d = a b + c. Operands 0 to 3 are d, 4 to 7 a, 8 and 9 b, 10 to 13 c. */
 static bool multiply(const struct step *s, unpack *unpacked)
 {
     float a[PTX_M][PTX_K], b[PTX_N][PTX_K];

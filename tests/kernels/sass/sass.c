@@ -40,7 +40,7 @@ static long access_bytes(const struct insn *insn)
     return bytes[insn->high >> 9 & 7];
 }
 
-/* A matrix of ldmatrix is 8 rows of 16 bytes. */
+/* Each matrix that ldmatrix loads has 8 rows of 16 bytes. */
 static long matrices_bytes(const struct insn *insn)
 {
     return (1L << (insn->high >> 8 & 3)) * 8 * 16;
@@ -232,7 +232,8 @@ bool sass_assemble(struct arena *arena, const char *ptx_path, const char *name,
 
 /* CUDA C++ Programming Guide 13.0, "Compute Capabilities", table 30: 9.0 has 64 Ki registers and
  * 228 KiB of shared memory, 1 KiB of which each block gives to the system, for at most 64 warps and
- * 32 blocks. A warp gets registers in units of 256, from its quarter of the multiprocessor. */
+ * 32 blocks. A warp gets registers in units of 256, from the registers of its quarter of the
+ * multiprocessor. */
 int sass_resident_blocks(int registers, int threads, long shared_bytes)
 {
     enum { QUARTERS = 4, REGISTERS = 16384, RUN = 256, MOST_WARPS = 64, MOST_BLOCKS = 32 };

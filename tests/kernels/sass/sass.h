@@ -15,7 +15,7 @@
 /* The work of a sequence of instructions that one warp runs once. */
 struct sass_work {
     long code_bytes;
-    long num_products; /* HMMA.16816 instructions, with 16 x 8 x 16 multiply-adds each */
+    long num_products; /* number of HMMA.16816 instructions, with 16 x 8 x 16 multiply-adds each */
     long num_copies;   /* LDGSTS */
     long shared_bytes; /* bytes that LDSM, LDS, STS and LDGSTS move, over all lanes */
     long global_bytes; /* bytes that LDG, STG and LDGSTS move */

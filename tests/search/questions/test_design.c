@@ -40,8 +40,8 @@ static struct design design_of(const struct design_request *request)
     return design;
 }
 
-/* Training a model of this size takes this fraction of the budgeted time. It includes failures, and
- * serving at the efficiency of training. */
+/* Returns the fraction of the budgeted time that training a model of this size takes, including
+ * failures, and serving at the efficiency of training. */
 static double share_of_time(const struct design_request *request, const struct model *model)
 {
     struct arena arena = { 0 };
@@ -111,7 +111,8 @@ START_TEST(no_other_size_has_a_lower_loss)
 }
 END_TEST
 
-/* The batch corresponds to the resulting FLOPs, within half a power of two and a small change.
+/* The batch is the one that the scaling law gives for the run's FLOPs, rounded to a power of two
+ * (so within a factor of sqrt(2), plus a small tolerance).
  */
 START_TEST(the_batch_follows_from_the_flops)
 {

@@ -87,7 +87,8 @@ START_TEST(the_fastest_number_of_fewer_gpus_is_suggested)
 }
 END_TEST
 
-/* No count has more tokens per second than the fastest of all counts. */
+/* No number of GPUs has more tokens per second than the one that the answer names as the
+ * fastest. */
 START_TEST(fewer_gpus_without_a_gain_are_not_suggested)
 {
     struct search_request request = request_of(40, 64);

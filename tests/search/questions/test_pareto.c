@@ -24,11 +24,12 @@ static bool is_dominated(const struct pareto_point *points, size_t count, size_t
 
 enum { MOST_POINTS = 300 };
 
-/* Few values make many equal keys and equal points; many values make neither. */
+/* If values are drawn from few, many keys and points are equal; if they are drawn from many, none
+ * are. */
 START_TEST(the_sweep_marks_the_non_dominated_points)
 {
     static const int num_values[] = { 2, 5, 30, INT_MAX };
-    struct random rng = random_new((uint64_t)_i, 0); /* Check prints it when the test fails */
+    struct random rng = random_new((uint64_t)_i, 0); /* Check prints the seed when the test fails */
     for (int turn = 0; turn < TURNS(16); turn++) {
         struct pareto_point points[MOST_POINTS];
         bool is_on_front[MOST_POINTS];

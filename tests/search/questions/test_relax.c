@@ -118,8 +118,9 @@ static void check_same_reasons(const struct search_result *a, const struct searc
     ck_assert(plan_equal(&a->nearest.plan, &b->nearest.plan));
 }
 
-/* Rank orders differ in the memory of their communicators: a difference of one byte decides which
- * orders fit. When none fits, all orders are excluded together but counted one by one. */
+/* Rank orders differ in the memory of their communicators, so that a limit one byte lower may
+ * exclude some orders and not others. When none fits, all orders are excluded together but counted
+ * one by one. */
 START_TEST(whether_any_rank_order_fits_equals_testing_each)
 {
     static const double less_bytes[] = { 1, 0 };
@@ -308,8 +309,8 @@ static void count_call(double done, void *context)
     ++*(int *)context;
 }
 
-/* The search for suggestions ("hints") may only use the rest of the search's time limit; it reports
- * progress. */
+/* The search for suggestions ("hints") may use only what is left of the search's time limit; it
+ * reports progress. */
 START_TEST(suggestions_use_only_the_searchs_remaining_time)
 {
     static const double taken_s[] = { 0, 2000 };

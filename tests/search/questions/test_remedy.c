@@ -14,7 +14,7 @@ static struct plan plan; /* the layout that does not fit */
 static void set_up(void)
 {
     instance_load(&instance);
-    instance.system.stack.norms_in_products = false; /* so that norms can be recomputed */
+    instance.system.stack.norms_in_products = false; /* else norms cannot be recomputed */
     evaluator = evaluator_new(&instance.system, &instance.model);
     plan = plan_on(&instance.system, &instance.model, "tp2 pp4 dp2 mb2 vpp2 sp zero1", &arena);
 }
@@ -46,8 +46,8 @@ static bool has(const struct scored_plan *found, int count, const char *layout)
     return false;
 }
 
-/* Changes that make the plan fit are found, the fastest of each kind, and the fastest of all comes
- * first. */
+/* The answer lists changes that make the plan fit: the fastest change of each kind, sorted by step
+ * time. */
 START_TEST(the_fastest_sufficient_change_of_each_kind_is_found)
 {
     struct scored_plan found[MOST_REMEDIES];
@@ -67,7 +67,7 @@ START_TEST(the_fastest_sufficient_change_of_each_kind_is_found)
 }
 END_TEST
 
-/* Where only full recompute is enough, no other kind is listed. */
+/* If only full recompute frees enough memory, no other kind of recompute is listed. */
 START_TEST(full_recompute_is_proposed_alone_where_nothing_less_fits)
 {
     struct scored_plan found[MOST_REMEDIES];

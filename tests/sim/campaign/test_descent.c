@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-/* Numbers for which the loss has round values: with power 1 and reach 10, half of the gap is left
- * when the rates so far sum to 10, and a third when they sum to 20. */
+/* Constants for which the loss has round values. The gap is the loss minus the least loss. With
+ * power 1 and reach 10, half of the initial gap is left when the learning rates so far sum to 10,
+ * and a third when they sum to 20. */
 static const struct descent descent = {
     .least = 2, .gap = 6, .reach = 10, .power = 1, .noise = 0.5, .mixing = 3, .memory = 7
 };
@@ -23,9 +24,9 @@ START_TEST(the_gap_falls_with_the_sum_of_the_rates)
 }
 END_TEST
 
-/* Noise adds g v F / n to the loss, where g is the rate, v the noise, F the noise factor and n the
- * number of ranks. Differing weights add g^2 k A^2, where k is `mixing` or `memory` and A^2 is
- * `apart`. Both terms fall with the rate. */
+/* Noise adds g v F / n to the loss, where g is the learning rate, v the noise, F the noise factor
+ * and n the number of ranks. Different weights on the ranks add g^2 k A^2, where k is `mixing` or
+ * `memory` and A^2 is `apart`. Both terms fall with the rate. */
 START_TEST(noise_and_differing_weights_leave_their_terms_of_the_loss)
 {
     struct descent_run run = { .rate = 0.5, .num_ranks = 4, .noise_factor = 8, .apart = 0.25 };
@@ -36,7 +37,7 @@ START_TEST(noise_and_differing_weights_leave_their_terms_of_the_loss)
     ck_assert_double_eq_tol(descent_loss(&descent, &run, 20),
                             2 + 6 / (1 + log(2)) + 0.25 * 0.5 * 8 / 4 + 0.0625 * 7 * 0.25, 1e-12);
     struct descent exact = descent;
-    exact.noise = 0; /* then an unbounded noise factor has no effect */
+    exact.noise = 0; /* without noise an infinite noise factor has no effect */
     run.noise_factor = HUGE_VAL;
     run.apart = run.fades = 0;
     ck_assert_double_eq(descent_loss(&exact, &run, 0), 8);

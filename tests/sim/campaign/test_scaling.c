@@ -21,8 +21,8 @@ static const struct size_law *law_named(const char *name)
 /* --- Chinchilla ----------------------------------------------------------------------------- */
 
 /* Hoffmann et al. 2022, tables 3 and A3: for each model size, the FLOPs at which it is optimal, and
- * its tokens. The rows of 67 B are omitted, because by approach 2 their FLOPs and tokens belong to
- * 69 B (6.88e23 / (6 x 1.7e12)). */
+ * its tokens. The rows of 67 B are omitted, because in approach 2 the FLOPs and tokens printed
+ * beside 67 B belong to a model of 6.88e23 / (6 x 1.7e12) = 69 B. */
 static const struct printed_row {
     double size, flops_1, tokens_1, flops_2, tokens_2;
 } printed_rows[] = {
@@ -70,8 +70,9 @@ START_TEST(sizes_grow_by_the_printed_powers)
 }
 END_TEST
 
-/* For Gopher's FLOPs the approaches recommend 67 B on 1.5 T tokens (table 3), 63 B (figure 3;
- * its 1.4 T tokens are not C / 6 N) and 40 B (figure 4). Gopher had 280 B on 300 B tokens. */
+/* For Gopher's FLOPs C the three approaches recommend N = 67 B on 1.5 T tokens (table 3), 63 B
+ * (figure 3; its 1.4 T tokens are not C / 6 N) and 40 B (figure 4). Gopher had 280 B on 300 B
+ * tokens. */
 START_TEST(the_best_sizes_for_gophers_budget_are_67_63_or_40_billion)
 {
     double one = scaling_law_size(law_named("chinchilla-1"), gopher_flops);
@@ -83,13 +84,14 @@ START_TEST(the_best_sizes_for_gophers_budget_are_67_63_or_40_billion)
 END_TEST
 
 /* "Somewhere between 40 and 70 billion parameters" (Hoffmann et al. 2022, section 4); the test also
- * checks GPT-3's budget, which trained 175 B on 300 B tokens. */
+ * checks the FLOPs of GPT-3 (175 B on 300 B tokens). */
 START_TEST(the_corrected_fit_agrees_with_the_first_two_approaches)
 {
     const struct loss_law *law = &loss_laws[LAW_CORRECTED];
     double size = scaling_best_size(law, gopher_flops / 6);
     ck_assert_double_eq_tol(size, 70e9, 2.5e9);
-    /* Besiroglu et al. 2024: about 20 tokens per parameter, and a power of 0.513. */
+    /* Besiroglu et al. 2024: the best size has about 20 tokens per parameter, and grows as the
+     * power 0.513 of the FLOPs. */
     ck_assert_double_eq_tol(gopher_flops / 6 / size / size, 20, 2);
     double power = law->token_power / (law->size_power + law->token_power);
     ck_assert_double_eq_tol(power, 0.513, 0.0005);
@@ -111,7 +113,7 @@ START_TEST(kaplans_best_size_for_1e4_petaflop_days_is_1e12)
 END_TEST
 
 /* Kaplan et al. 2020, appendix A (cited from memory): N = 1.3e9 C^0.73 parameters, in batches of
- * 2.0e6 C^0.24 tokens for 5.4e3 C^0.03 steps; training with that batch takes twice the minimum of
+ * 2.0e6 C^0.24 tokens for 5.4e3 C^0.03 steps; training with that batch takes twice the minimal
  * FLOPs, and reads 2e10 C^0.27 tokens. */
 START_TEST(kaplans_tokens_are_the_printed_batches_times_steps)
 {
@@ -130,8 +132,8 @@ END_TEST
 
 /* --- losses --------------------------------------------------------------------------------- */
 
-/* The loss law of `design` and the learning curve of time-to-accuracy are the same law; the curve
- * has rounded constants. */
+/* The loss law of `design` and the learning curve of time-to-accuracy have the same formula; the
+ * curve's constants are rounded. */
 START_TEST(the_published_law_is_the_learning_curve)
 {
     struct model model;
@@ -143,8 +145,9 @@ START_TEST(the_published_law_is_the_learning_curve)
 }
 END_TEST
 
-/* Chinchilla, 70 B on 1.4 T, by the corrected constants: 1.8172 + 482.01 / 70e9^0.3478 + 2085.43 /
- * 1.4e12^0.3658 = 1.8172 + 0.0815 + 0.0752. By the published fit it is 1.6934 + 0.0852 + 0.1423. */
+/* The loss of Chinchilla (70 B parameters, 1.4 T tokens) by the corrected constants (Besiroglu et
+ * al. 2024) is 1.8172 + 482.01 / 70e9^0.3478 + 2085.43 / 1.4e12^0.3658 = 1.8172 + 0.0815 + 0.0752.
+ * By the fit of Hoffmann et al. 2022 it is 1.6934 + 0.0852 + 0.1423. */
 START_TEST(the_loss_interval_contains_both_fits)
 {
     struct training chinchilla = { 70e9, 1.4e12, 0 };
@@ -176,8 +179,8 @@ END_TEST
 
 /* --- repeats -------------------------------------------------------------------------------- */
 
-/* Muennighoff et al. 2023, section 3.1: R* repeats are together worth 1 - 1/e of as many new
- * tokens; any number of repeats is worth at most R* times the unique tokens. */
+/* Muennighoff et al. 2023, section 3.1: R* repetitions of the data are worth 1 - 1/e times as many
+ * new tokens; any number of repetitions is worth at most R* times the unique tokens. */
 START_TEST(each_repeat_is_worth_less_than_the_one_before)
 {
     struct training once = { 1e9, 1e9, 1e9 }, twice = { 1e9, 2e9, 1e9 };
@@ -222,8 +225,8 @@ END_TEST
 /* --- serving -------------------------------------------------------------------------------- */
 
 /* Sardana et al. 2024, figure 1: a 13 B model that serves 2 T tokens takes 1.7e22 FLOPs (17 %) more
- * than an equally good 7 B model. They use A = 406.4, B = 410.7, alpha = 0.336, beta = 0.283, E =
- * 1.69. */
+ * than an equally good 7 B model. The paper's loss law has A = 406.4, B = 410.7, alpha = 0.336,
+ * beta = 0.283, E = 1.69. */
 START_TEST(the_best_size_for_serving_2e12_tokens_is_7_billion)
 {
     static const struct loss_law law = { .least = 1.69,

@@ -21,8 +21,8 @@ static struct model shaped(const struct model *style, enum aspect aspect, double
     return model;
 }
 
-/* Levine et al. 2020, abstract: a model of 1 T parameters should have a width of 30 K. Its
- * parameters are 12 x layers x width^2. */
+/* Levine et al. 2020, abstract: a model of 1 T parameters should have a width of 30 K. It has 12 x
+ * layers x width^2 parameters. */
 START_TEST(a_model_of_1e12_parameters_has_width_30000)
 {
     double width = 30e3, layers = aspect_layers(ASPECT_LEVINE, width);

@@ -2,7 +2,7 @@
  * NCCL detects.
  *
  * Properties that must always hold are tested on all of these groups, published numbers on the
- * first few. NCCL chooses these channels and rates on these machines. */
+ * first few. The channels and rates are those that NCCL chooses on these machines. */
 #ifndef TESTS_SIM_COLLECTIVE_NCCL_GROUPS_H
 #define TESTS_SIM_COLLECTIVE_NCCL_GROUPS_H
 

@@ -51,9 +51,9 @@ START_TEST(every_time_is_finite_and_positive_up_to_a_million_ranks_and_1e18_byte
 }
 END_TEST
 
-/* NCCL corrects the tree's bandwidth by a factor per size class, which rises by a factor of at most
- * 4/3 from one class to the next. So a slightly longer message may be predicted to be faster, but a
- * message that is a third longer may not. */
+/* NCCL corrects the tree's bandwidth by a factor for each class of sizes. From one class to the
+ * next this factor grows to at most 4/3 of itself. So a slightly longer message may be predicted to
+ * be faster, but a message that is a third longer may not. */
 static void grows(const struct collective_algo *algo, const struct comm_group *group,
                   enum collective collective, enum protocol protocol)
 {

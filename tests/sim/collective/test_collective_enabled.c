@@ -3,7 +3,7 @@
 #include "tests/sim/collective/nccl_groups.h"
 #include "tests/testing.h"
 
-/* An algorithm is available to the groups for which NCCL would consider it. */
+/* Tests for which groups an algorithm is available: those for which NCCL would consider it. */
 
 START_TEST(ll128_needs_links_with_atomic_128_byte_stores)
 {
@@ -42,7 +42,8 @@ START_TEST(nvls_needs_a_multicasting_switch_hopper_three_ranks_and_one_node_or_s
 }
 END_TEST
 
-/* Switches and NVLS move whole buffers, so NCCL's low-latency protocols do not use them. */
+/* Reductions in switches (CollNet and NVLS) move whole buffers, so they are not used with NCCL's
+ * low-latency protocols. */
 START_TEST(reductions_in_switches_need_the_simple_protocol)
 {
     static const char *const names[] = { "collnet_direct", "collnet_chain", "nvls" };

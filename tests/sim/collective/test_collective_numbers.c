@@ -28,7 +28,8 @@ START_TEST(ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us)
 }
 END_TEST
 
-/* The latency rises by 1.4 where each of 8 channels carries 64 bytes for each of 16 ranks. */
+/* The latency is multiplied by 1.4 from the size on at which each of 8 channels carries 64 bytes
+ * for each of 16 ranks. */
 START_TEST(a_ring_over_nodes_has_its_plateau_from_64_bytes_per_channel_and_rank_on)
 {
     const struct comm_group *group = &nccl_groups[H100_2_NODES];
@@ -52,8 +53,9 @@ START_TEST(nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us)
 }
 END_TEST
 
-/* Measured bus bandwidth in GB/s for 8 GiB on part of a node of 8 H200 (ml-engineering,
- * network/README). NCCL's model predicts 475 for all 8. Four GPUs were measured with a ring. */
+/* The bus bandwidth in GB/s that was measured with 8 GiB on some GPUs of a node of 8 H200
+ * (ml-engineering, network/README). NCCL's model predicts 475 for all 8 GPUs. With four GPUs, NCCL
+ * used a ring. */
 START_TEST(groups_within_an_h200_node_reduce_as_fast_as_measured)
 {
     static const struct {
@@ -88,7 +90,8 @@ START_TEST(ring_simple_reduce_scatter_of_256_mib_on_8_h100_takes_685_us)
 END_TEST
 
 /* The ring has a latency of (8.4 + 224 x 3.4 + 30 x 14 us) x 1.4 and a bandwidth of 384 x 128/254
- * GB/s. The tree has 8.4 + 2 x (7 x 4 + 4 x 14) us and 8 x min(0.92 x 48, 36) / 2 GB/s. */
+ * GB/s. The tree has a latency of 8.4 + 2 x (7 x 4 + 4 x 14) us and a bandwidth of 8 x min(0.92 x
+ * 48, 36) / 2 GB/s. */
 START_TEST(over_16_h100_nodes_a_ring_is_faster_than_a_tree_for_1_gib)
 {
     ck_assert_double_eq_tol(
@@ -134,8 +137,8 @@ static void ck_cost(const char *algo, int group, enum collective collective, dou
 
 /* The latency is 2 x (3.7 + 7 x 0.4) + 31 us. With one NIC per rank an all-reduce has 0.85 x 384 /
  * 2 GB/s and a gather 8 x min(48, 0.9 x 48). With two ranks per NIC (4 NICs of 24 GB/s) an
- * all-reduce has 96 x 2/3 / 2 GB/s. With one rank per node there is no hop inside the node, a
- * latency of 14 us as in a tree, and a bandwidth of 2/(1/2 + 1) x 0.85 x 48 / 2. */
+ * all-reduce has 96 x 2/3 / 2 GB/s. With one rank per node there is no hop inside the node; the
+ * latency is 14 us as in a tree, and the bandwidth 2/(1/2 + 1) x 0.85 x 48 / 2 GB/s. */
 START_TEST(collnet_direct_crosses_the_network_once)
 {
     ck_cost("collnet_direct", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 44.0, 163.2);
@@ -156,8 +159,9 @@ START_TEST(collnet_chain_passes_through_a_nodes_ranks_and_back)
 END_TEST
 
 /* The GPUs with the same index in all nodes form a rail. A hop between nodes that also changes the
- * rail takes 3.4 us more, over NVLink. There are 7 such hops in a gather, 14 in an all-reduce
- * (whose latency is multiplied by 1.4), 2 x 3 in a tree, 3/3.5 in PAT and 1 in a send. */
+ * rail takes 3.4 us more, over NVLink. There are 7 such hops in a gather by a ring, 14 in an
+ * all-reduce by a ring (whose latency is multiplied by 1.4), 2 x 3 in a tree, 3/3.5 in PAT (NCCL's
+ * parallel trees) and 1 in a send. */
 START_TEST(hops_between_rails_add_a_hop_over_nvlink)
 {
     static const struct {

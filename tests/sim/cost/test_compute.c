@@ -40,7 +40,7 @@ static double multiply_s(double m, double n, double k)
     return gemm_s(&gpu, &profile, DTYPE_BF16, m, n, k, 0);
 }
 
-/* A GPU that nobody measured computes as its datasheet says, with tiles of 256 x 128. */
+/* An unmeasured GPU is predicted to compute at its datasheet's rate, with tiles of 256 x 128. */
 START_TEST(without_a_profile_a_gpu_reaches_its_datasheet_peaks)
 {
     struct gpu gpu = round_gpu();
@@ -109,7 +109,7 @@ START_TEST(a_tile_more_than_a_wave_takes_another_wave)
 }
 END_TEST
 
-/* A tile takes as long as if its inner dimension were longer by half_k. */
+/* The time of a tile is that of an inner dimension that is longer by half_k. */
 START_TEST(half_the_rate_is_reached_at_half_k)
 {
     struct gpu gpu = round_gpu();
@@ -138,8 +138,9 @@ START_TEST(a_thin_product_takes_the_time_of_its_memory_traffic)
 }
 END_TEST
 
-/* 1280 x 1280 accumulators of 8 bytes at half of 1 TB/s take 26.2 us, of which half do not overlap
- * the multiplications. The other half is hidden, because the multiplications take longer. */
+/* Reading and writing 1280 x 1280 accumulators of 8 bytes at half of 1 TB/s takes 26.2 us. Half of
+ * this time does not overlap the multiplications; the other half is hidden, because the
+ * multiplications take longer. */
 START_TEST(part_of_a_products_accumulator_traffic_is_exposed)
 {
     struct gpu gpu = round_gpu();
@@ -284,9 +285,9 @@ START_TEST(a_lower_power_limit_slows_only_products_and_attention)
 }
 END_TEST
 
-/* The peak is the number of tensor cores x FLOPs per cycle x clock (whitepapers), and must equal
- * the datasheet: 528 x 1024 x 1.83 GHz, 432 x 512 x 1.41 GHz (1024 and 512 count a multiply-add as
- * 2 FLOPs). */
+/* By NVIDIA's whitepapers the peak is the number of tensor cores x FLOPs per cycle x clock: 528 x
+ * 1024 x 1.83 GHz and 432 x 512 x 1.41 GHz, where a multiply-add counts as 2 FLOPs. It must equal
+ * the datasheet's. */
 START_TEST(the_peak_is_tensor_cores_times_flops_per_cycle_times_clock)
 {
     struct gpu gpu;

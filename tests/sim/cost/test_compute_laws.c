@@ -151,9 +151,9 @@ START_TEST(no_product_is_faster_than_the_roofline)
 }
 END_TEST
 
-/* Checks the bounds of a product's time if the constants of the profile lie in a range: the time is
- * between the lower and the upper bound, and the lower bound equals it if the range is a point. The
- * second width is odd, so its rows are not aligned. */
+/* Checks the bounds of a product's time over a range of the profile's constants. The time is
+ * between the lower and the upper bound. If the range is a single point, the lower bound equals the
+ * time. The second width is odd, so its rows are not aligned. */
 static void check_range_of_shape(const struct machine *machine, struct shape s)
 {
     struct machine own = *machine, fast, slow;

@@ -139,7 +139,7 @@ static struct prediction predict(const char *layout, struct evaluator **evaluato
     return evaluate(*evaluator, &plan);
 }
 
-/* On the same GPUs each rank has a slice of more sequences instead of whole sequences. */
+/* On the same GPUs, each rank has a slice of more sequences instead of fewer whole sequences. */
 START_TEST(context_ranks_share_state_like_data_ranks_and_divide_activations)
 {
     load("llama3-8b", 64);

@@ -1,5 +1,5 @@
-/* Packed documents: the work of attention within documents, and the waiting for ranks that have
- * more work. */
+/* Tests packed documents: the work of attention within documents, and the waiting for ranks that
+ * have more work. */
 #include "tests/testing.h"
 
 #include "base/normal.h"
@@ -14,9 +14,9 @@
 
 /* --- hand calculations -------------------------------------------------------------------- */
 
-/* Three documents of 2 tokens and one of 6 have the mean 3, so sum l^2 / sum l = (3 x 4 + 36)/12 =
- * 4. The k-th moment of l/3 is (3 (2/3)^k + 2^k)/4. In sequences of 8 tokens, a document of 14
- * tokens counts as one of 8 and one of 6. */
+/* Three documents of 2 tokens and one of 6 have the mean length 3. For their lengths l, sum l^2 /
+ * sum l = (3 x 4 + 36)/12 = 4, and the k-th moment of l/3 is (3 (2/3)^k + 2^k)/4. In sequences of 8
+ * tokens, a document of 14 tokens counts as one of 8 and one of 6. */
 START_TEST(moments_equal_those_of_the_document_lengths)
 {
     static const double lengths[] = { 2, 6 }, times[] = { 3, 1 }, longer[] = { 14 }, once[] = { 1 };
@@ -33,7 +33,8 @@ START_TEST(moments_equal_those_of_the_document_lengths)
 }
 END_TEST
 
-/* With cv 1 the distribution is exponential, with the moments k!. */
+/* With a coefficient of variation of 1 the distribution of lengths is exponential, with the moments
+ * k!. */
 START_TEST(lengths_with_a_given_cv_are_gamma_distributed)
 {
     struct documents d = documents_of_spread(8192, 1);
@@ -66,7 +67,8 @@ END_TEST
 
 /* --- comparison with random draws --------------------------------------------------------- */
 
-/* Sum of `shape` exponentials: a gamma distribution of mean 1 and cv^2 = 1/shape. */
+/* Draws a length: the mean of `shape` exponential draws, which has a gamma distribution of mean 1
+ * and cv^2 = 1/shape. */
 static double draw_gamma(struct random *rng, int shape)
 {
     double sum = 0;
@@ -160,7 +162,8 @@ static const struct {
     { { 1, 32, 8, 3, 1 }, 1, 128 }, { { 1, 8, 64, 15, 1 }, 4, 64 },
 };
 
-/* The prediction may be up to a sixth too low if both the pipeline fill and data ranks wait. */
+/* If the slowest microbatch delays the pipeline fill and the slowest rank the others, the
+ * prediction may be up to a sixth too low. */
 START_TEST(the_waiting_formula_agrees_with_drawn_ranks)
 {
     struct random rng = random_new(11, (uint64_t)_i);
@@ -183,8 +186,8 @@ static double above_mean(double deviation, double z)
 
 /* The time T of a rank with m microbatches and a fill of f has the mean m + f (1 + x) and the
  * variance d^2 (m + 2 f) + f^2 v^2, where 1 + x is the mean of its largest microbatch, d the
- * deviation of a microbatch and v that of the largest. The test also checks these for the slowest
- * rank. */
+ * deviation of a microbatch and v that of the largest. The test also checks the mean and the
+ * variance of the slowest rank. */
 START_TEST(waiting_satisfies_its_equations)
 {
     struct model model = { .seq = 65536 };
@@ -205,7 +208,7 @@ START_TEST(waiting_satisfies_its_equations)
         p.context_ranks = ranks;
         ck_assert_double_eq_tol(packing_wait(&model, &p), wait + of_slices, 1e-6 * wait);
     }
-    /* the upper limit: the wait if one document filled each sequence of the slowest rank */
+    /* the upper limit: the waiting if one document filled each sequence of the slowest rank */
     model.documents = documents_of_spread(60000, 1);
     p.data_ranks = 1e9;
     double most = 65536 / documents_attended(&model.documents, 65536) - 1;

@@ -100,8 +100,8 @@ static double error_of(double predicted_s, double measured_ms)
     return fabs(log(predicted_s * 1e3 / measured_ms));
 }
 
-/* No constant was fitted on these times. DeepSeek's layer is predicted within 5 %, Mixtral's wide
- * products in bf16 up to 13 % too fast, and in fp8 up to 18.5 %. */
+/* No constant was fitted on these times. DeepSeek's layer is predicted within 5 %. Mixtral's wide
+ * products are predicted up to 13 % too fast in bf16, and up to 18.5 % in fp8. */
 START_TEST(an_expert_layer_takes_the_measured_time)
 {
     double errors[2 * LENGTH(measured)];
@@ -120,7 +120,7 @@ START_TEST(an_expert_layer_takes_the_measured_time)
 }
 END_TEST
 
-/* Seconds of the quantised weight gradients of Mixtral's layer. */
+/* Seconds that the quantised weight-gradient products of Mixtral's layer take. */
 static double weight_gradients_s(enum precision precision)
 {
     struct model model = model_of("mixtral-8x7b");
@@ -156,8 +156,8 @@ END_TEST
 
 /* --- rates of dispatchers -------------------------------------------------------------------- */
 
-/* GB/s that one rank sends, from DeepEP's docs/legacy.md and docs/README_Hybrid-EP.md; for ranks
- * within one NVLink domain, at the bandwidth in the row. */
+/* GB/s that one rank sends, from DeepEP's docs/legacy.md and docs/README_Hybrid-EP.md; The row for
+ * ranks within one NVLink domain has the domain's bandwidth. */
 static const struct rate {
     enum dispatcher_kind kind;
     enum gpu_arch arch;
@@ -178,15 +178,17 @@ static const struct rate {
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 24, 1, 900, 507, 484 },
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 32, 1, 900, 484, 465 },
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 36, 1, 900, 479, 448 },
-    /* not measured: twice the NVLink bandwidth, and more or fewer ranks than measured */
+    /* cases between and beyond the measured ones: twice the NVLink bandwidth, and other numbers of
+     * ranks */
     { DISPATCHER_DEEPEP, ARCH_HOPPER, 8, 1, 400, 306, 316 },
     { DISPATCHER_DEEPEP, ARCH_HOPPER, 4, 1, 200, 153, 158 },
     { DISPATCHER_DEEPEP, ARCH_HOPPER, 128, 16, 400, 51, 50 },
-    /* log2(12 / 8) = 0.5849625 of the way from 546 to 523, and from 569 to 522 */
+    /* 12 ranks lie between 8 and 16, at log2(12 / 8) = 0.5849625 of the way from 546 to 523 and
+     * from 569 to 522 */
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, 12, 1, 900, 532.5458625, 541.5067625 },
 };
 
-/* One expert per token: each of a row's 1e4 bytes is sent once. */
+/* Each token goes to one expert, so each of a row's 1e4 bytes is sent once. */
 static double row_gb_per_s(const struct rate *rate, bool is_combine)
 {
     struct comm_group group = { .num_ranks = rate->ranks,
@@ -212,8 +214,8 @@ START_TEST(a_dispatch_has_the_rate_of_its_source)
 }
 END_TEST
 
-/* 1,000 rows of 2 choices are 500 tokens of 4,096 bytes on each rank. The host waits 20 us for the
- * counts of rows. */
+/* Each token chooses 2 experts, so 1,000 rows are 500 tokens of 4,096 bytes on each rank. The host
+ * waits 20 us for the counts of rows. */
 START_TEST(gathered_tokens_are_those_of_all_ranks)
 {
     struct comm_group group = nccl_groups[A100_NODE];
@@ -253,8 +255,8 @@ START_TEST(with_many_choices_dispatchers_are_ordered_by_time)
 END_TEST
 
 /* With fp8, rows are copied to aligned blocks and back. There are two copies in each direction, and
- * each reads 2 bytes and writes 2 per value. Hybrid-EP's rows arrive in such blocks, and bf16 needs
- * none. */
+ * each reads 2 bytes and writes 2 per value. With hybrid-EP, rows arrive in such blocks, and bf16
+ * needs no blocks. */
 START_TEST(rows_are_copied_for_alignment)
 {
     static const size_t copied[] = { 3, 4, 9, 10 }, uncopied[] = { 0, 1, 2, 5, 6, 7, 8, 11 };
@@ -322,8 +324,8 @@ static int exchanged_bytes(struct ops list, double bytes[2])
 }
 
 /* A token of DeepSeek-V3 sends 8 rows of 7168 values. A quantised value takes a byte, and 128
- * values share a scale; on the way back a value takes 16 bits. Both hold for rows and for their
- * gradients. */
+ * values share a scale; on the way back a value takes 16 bits. Gradients of rows take as much as
+ * rows. */
 START_TEST(rows_to_experts_travel_quantised)
 {
     struct model model = model_of("deepseek-v3");
@@ -366,8 +368,8 @@ START_TEST(tokens_that_are_sent_once_bring_their_shares)
             messages += op_is_collective(list.at[i].kind);
         double arriving = kind == 0 ? 8192 : 4096 * 13.0 / 7;
         int arrived = op_named(list, "expert_sort")->in.at[0];
-        ck_assert_int_eq(messages, kind == 0 ? 4 : 2); /* rows there and back; otherwise also
-                                                        * numbers of rows and shares */
+        /* Rows go and return; without DeepEP there are also exchanges of counts and of weights. */
+        ck_assert_int_eq(messages, kind == 0 ? 4 : 2);
         ck_assert_double_eq_tol(list.operands->values[arrived].bytes, arriving * 4096 * 2, 1);
     }
 }
@@ -417,8 +419,8 @@ START_TEST(overlap_of_experts_saves_at_most_the_exposed_row_time)
 }
 END_TEST
 
-/* Experts that take no more rows than their capacity are all equally full, however tokens are
- * routed; without a capacity the fullest rank takes longer and holds more. */
+/* With a capacity factor all experts get as many rows as their capacity, however tokens are routed.
+ * Without it the fullest rank takes longer and holds more. */
 START_TEST(with_a_capacity_routing_does_not_change_the_time)
 {
     static const char *const layouts[] = { "dp8 ep8 mb1", "dp8 ep8 mb1 capacity=1.25" };

@@ -49,8 +49,8 @@ START_TEST(every_precision_has_a_source_and_a_layout_word)
 }
 END_TEST
 
-/* A tensor is read once in 2 bytes, or twice if the largest value is needed first, and written in 1
- * byte per copy. MX reads 2 bytes and writes two copies of 1 + 1/32. */
+/* Per value, quantising reads 2 bytes, twice if the largest value is needed first, and writes 1
+ * byte for each copy. MX formats read 2 bytes and write two copies of 1 + 1/32 bytes. */
 START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
 {
     ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_DELAYED), 2, 1000),
@@ -236,7 +236,7 @@ START_TEST(fp8_with_twice_the_inner_dimension_takes_the_time_of_bf16)
     double bf16_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 512, 0);
     double fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s, 1e-15);
-    profile.narrow[DTYPE_FP8].half_k = 0.5; /* k + half_k: 1024.5 instead of 1024 + 1024 */
+    profile.narrow[DTYPE_FP8].half_k = 0.5; /* k + half_k, 1024.5 in fp8 instead of 1024 + 1024 */
     fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s * 1024.5 / 2048, 1e-15);
 }
@@ -348,7 +348,7 @@ START_TEST(fp8_weight_copies_add_to_bf16_or_replace_it)
 END_TEST
 
 /* Megatron-Bridge's performance guide reports steps that are 1.2 to 1.5 times as fast. The test
- * allows slightly more if the host does not delay launches. */
+ * allows slightly more than that, for a host that does not delay launches. */
 START_TEST(fp8_trains_a_large_model_1_2_to_1_5_times_as_fast)
 {
     static const char *const clusters[] = { "dgx-h100", "dgx-h200", "gb200-nvl72" };

@@ -447,7 +447,7 @@ START_TEST(a_file_may_omit_values_with_defaults)
     struct stack stack;
     struct err err = { 0 };
     check_ok(gpu_load("tests/fixtures/gpu/minimal.json", &gpu, &err), &err);
-    ck_assert_int_eq(gpu.arch, ARCH_HOPPER); /* because the GPU has a peak for fp8 */
+    ck_assert_int_eq(gpu.arch, ARCH_HOPPER); /* the GPU has a peak for fp8 */
     check_ok(profile_load("tests/fixtures/profile/minimal.json", &profile, &err), &err);
     ck_assert_double_eq(profile.overlap_compute_slowdown, 1.15);
     ck_assert_int_eq(profile.num_gemm_tiles, 1);

@@ -184,7 +184,7 @@ START_TEST(an_error_in_a_match_table_names_line_and_key)
 }
 END_TEST
 
-/* The error of a file that is loaded alone equals that of a file that is loaded with a system. */
+/* A file that is loaded alone gives the same error as when a whole system is loaded. */
 START_TEST(an_error_in_a_cluster_loaded_alone_names_line_and_key)
 {
     struct cluster cluster;
@@ -240,7 +240,7 @@ START_TEST(a_shipped_files_name_must_equal_its_name_field)
     struct gpu gpu;
     struct err err = { 0 };
     setenv("SIMSEARCH_DATA", "tests/fixtures/misnamed",
-           1); /* Check runs each test in a child process, so this affects only this test */
+           1); /* affects only this test, because Check runs each test in a child process */
     ck_assert(!gpu_load("here", &gpu, &err));
     ck_assert_int_eq(err.code, ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(err.where, "here.json:3: name"));

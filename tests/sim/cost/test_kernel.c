@@ -32,7 +32,8 @@ START_TEST(a_measured_shape_takes_its_measured_time)
 }
 END_TEST
 
-/* A size that the kind of op does not have counts as 1; expected numbers of rows may be below 1. */
+/* A size that this kind of op does not have counts as 1. Numbers of rows that are expectations may
+ * be below 1. */
 START_TEST(a_missing_size_counts_as_one)
 {
     struct op op = { .kind = OP_NORM, .m = 0.5, .n = 1, .batch = 3 };
@@ -61,10 +62,10 @@ static double made_up_s(const double size[NUM_KERNEL_SIZES])
     return 2e-11 * size[0] * size[1] * size[2] * size[3] * (1 + 16 / size[0]);
 }
 
-/* The trend of a table of measured times is linear in the logarithms of the sizes. It minimises
- * squares, with a prior for slope 0 that weighs as much as one point. At the minimum the derivative
- * with respect to each slope is 0, so the sum of residuals times the distance from the mean size
- * equals the slope. */
+/* The trend of a table of measured times is linear in the logarithms of the sizes. It is a
+ * least-squares fit, with a prior for slope 0 that weighs as much as one point. At the minimum the
+ * derivative with respect to each slope is 0, so the sum of residuals times the distance from the
+ * mean size equals the slope. */
 START_TEST(the_trend_equals_regularised_least_squares)
 {
     struct kernel table;

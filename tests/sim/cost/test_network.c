@@ -43,11 +43,11 @@ static const struct {
     /* tp 8 fills a node, so a data group has one rank per node, with one of 8 NICs of 24 GB/s.
      */
     { "dgx-a100-80g", 128, 8, 16, 16, 2, 24 },
-    /* With tp 2, 4 ranks of a data group are on one node and use 4 of its NICs. */
+    /* With tp 2, four ranks of a data group are on one node and use 4 of its NICs. */
     { "dgx-a100-80g", 128, 2, 16, 4, 0, 96 },
-    /* A ring uses all 8 NICs, as NCCL's search finds for DGX A100. */
+    /* A ring uses all 8 NICs, as NCCL's topology search finds for DGX A100. */
     { "dgx-a100-80g", 128, 1, 128, 16, 8, 192 },
-    /* Pods have 384 nodes. Between pods there is a seventh of the bandwidth. */
+    /* Pods have 384 nodes. Between pods a node has a seventh of its bandwidth within a pod. */
     { "dgx-a100-80g-over7", 6144, 8, 384, 384, 0, 24 },
     /* A ring over both pods leaves each pod once, over 1 of the 384 NICs of a rail. */
     { "dgx-a100-80g-over7", 6144, 8, 768, 768, 0, 24 },
@@ -55,8 +55,8 @@ static const struct {
      * If neighbours were a whole pod apart, all NICs would send. */
     { "dgx-a100-80g-over7", 6144, 1536, 4, 4, 0, 24 / 3.5 },
     { "dgx-a100-80g-over7", 6144, 3072, 2, 2, 0, 24 / 7.0 },
-    /* Racks have 2 nodes, and pods have 192 racks. Collisions of flows leave 0.8 of a NIC's 48
-       GB/s. */
+    /* Racks have 2 nodes, and pods have 192 racks. Collisions of flows in the network leave 0.8 of
+     * a NIC's 48 GB/s. */
     { "meta-grand-teton-700w", 6144, 8, 2, 2, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 8, 384, 384, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 3072, 2, 2, 0, 38.4 / 7.0 },
@@ -97,7 +97,8 @@ START_TEST(groups_have_the_bandwidth_of_their_links)
 END_TEST
 
 /* In an all-to-all of 8 GPUs, each of the 4 GPUs of a socket sends half of its bytes to the other
- * socket, over the one link. SimuMax measured 8.26 GB/s for the 7/8 of the bytes that leave a GPU.
+ * socket, over the one link. SimuMax measured 8.26 GB/s, counting only the 7/8 of the bytes that
+ * leave a GPU.
  */
 START_TEST(an_all_to_all_between_sockets_shares_their_link)
 {
@@ -171,9 +172,9 @@ START_TEST(gpus_without_nvlink_communicate_over_pcie)
 END_TEST
 
 /* By the datasheet a ring has the bandwidth of a node's NICs minus collisions, or that of the links
- * inside a node if it is lower (7 of the 8 hops of 8 GPUs use them). NCCL's speeds are up to a
- * tenth lower. No group here crosses a block of 16 nodes, above which networks are
- * oversubscribed. */
+ * inside a node if it is lower (7 of the 8 hops of 8 GPUs use them). The speeds in NCCL's tables
+ * are up to a tenth lower. No group here has ranks in two blocks of 16 nodes, between which
+ * networks are oversubscribed. */
 static void check_rings_have_the_nics(const char *name)
 {
     machine_load(name, 16);
@@ -255,7 +256,8 @@ START_TEST(a_groups_calibration_factors_are_those_of_its_links)
 END_TEST
 
 /* The curves are vTrain's measurements on a DGX-1. Two neighbouring GPUs have a single NVLink
- * between them, which is slower than a measurement of a ring of all 8 suggests. */
+ * between them. It is slower than the measured ring of all 8 GPUs, which uses several links per
+ * GPU. */
 START_TEST(a_groups_curve_is_that_of_its_size_and_fabric)
 {
     machine_load("dgx1-v100", 64);

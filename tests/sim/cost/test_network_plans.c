@@ -87,8 +87,8 @@ START_TEST(with_another_order_data_and_context_ranks_are_apart)
 }
 END_TEST
 
-/* 64 data ranks in groups of 8, one group per node. The replicas of a shard are on one rank per
- * node, each with a NIC. */
+/* 64 data ranks form shard groups of 8, one group per node. The replicas of a shard are on one rank
+ * per node, each with a NIC. */
 START_TEST(shards_within_a_node_are_replicated_on_every_node)
 {
     machine_load("dgx-h100", 64);
@@ -129,8 +129,8 @@ START_TEST(shard_groups_include_context_ranks_first)
 }
 END_TEST
 
-/* With tp 3 on nodes of 8 GPUs, ranks 0-2 are on one node, and ranks 6-8 are not. All groups wait
- * for the slowest. */
+/* With tp 3 on nodes of 8 GPUs, ranks 0 to 2 are on one node, but ranks 6 to 8 are on two. All
+ * groups wait for the slowest one. */
 START_TEST(a_group_that_any_node_boundary_divides_crosses_nodes)
 {
     machine_load("dgx-h100", 24);
@@ -147,8 +147,8 @@ START_TEST(messages_between_stages_of_one_node_stay_inside)
 }
 END_TEST
 
-/* Stages have 4 GPUs. Stages 0 and 1 share a node, 1 and 2 do not. Each rank has one NIC of 48
- * GB/s. */
+/* Stages have 4 GPUs. Stages 0 and 1 share a node, stages 1 and 2 do not. Each rank has one NIC of
+ * 48 GB/s. */
 START_TEST(one_stage_boundary_between_nodes_makes_messages_cross)
 {
     machine_load("dgx-h100", 16);
@@ -211,8 +211,8 @@ START_TEST(if_any_replicas_stages_cross_nodes_messages_cross)
 }
 END_TEST
 
-/* Switches form blocks of 16 nodes. Four stages of 8 nodes leave a block, two stages need not. Half
- * of a block's NICs send out of it. */
+/* Switches form blocks of 16 nodes. Four stages of 8 nodes each do not fit in a block, two stages
+ * do. With four, half of a block's NICs send out of it. */
 START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
 {
     machine_load("dgx-a100-80g-over7", 512);

@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-/* Combinations of model, machine and stack whose op lists differ. */
+/* Combinations of model, machine and stack with different op lists (sequences of operations of a
+ * layer). */
 struct setting {
     const char *cluster, *stack, *model;
 };
@@ -96,7 +97,8 @@ START_TEST(a_lists_time_is_compute_plus_exposed_communication)
 }
 END_TEST
 
-/* A layer's forward has two collectives; before each of them ranks wait for one another. */
+/* A layer's forward has two collectives. Before each of them, ranks wait for the slowest of
+ * them. */
 START_TEST(tensor_ranks_wait_for_each_other_at_each_collective)
 {
     load(_i);
@@ -145,7 +147,8 @@ START_TEST(overlapped_time_lies_between_the_longer_and_the_sum)
 }
 END_TEST
 
-/* The slowdowns are so large that running in sequence would be faster. */
+/* While compute and collectives overlap, they slow each other down so much that running them one
+ * after the other would be faster. */
 START_TEST(overlap_exceeds_the_sum_at_most_by_the_slowdown)
 {
     load(_i);
@@ -212,8 +215,8 @@ START_TEST(without_overlap_a_list_takes_the_sum_of_its_ops)
 END_TEST
 
 /* Without sequence parallelism, an all-reduce follows the input-gradient product of a layer and
- * overlaps its weight-gradient product. These two blocks slow each other down; all other ops run in
- * series. */
+ * overlaps its weight-gradient product. All-reduce and product slow each other down; all other ops
+ * run in series. */
 START_TEST(an_all_reduce_overlapping_a_weight_gradient_contends_with_it)
 {
     load(_i);

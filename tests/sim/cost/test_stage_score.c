@@ -68,7 +68,8 @@ static bool make_plan(struct random *rng, const struct system *system, const str
            system_check(system, plan, &err);
 }
 
-/* Computes the step time only from the scores of stages. */
+/* Computes the step time only from the scores of stages (their times and bytes, computed stage by
+ * stage). */
 struct assembled {
     double step_s, peak_memory_bytes;
 };

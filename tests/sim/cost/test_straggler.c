@@ -66,8 +66,8 @@ START_TEST(the_slowdown_never_falls_with_more_chips)
 }
 END_TEST
 
-/* The slowest of 1024 chips is 3.25 standard deviations slow on average, the slowest of a node's 8
- * is 1.43, so the slowdown is 1.8 %. */
+/* On average the slowest of 1024 chips is 3.25 standard deviations slower than the mean, and the
+ * slowest of a node's 8 is 1.43. The difference slows the job down by 1.8 %. */
 START_TEST(a_spread_of_1_percent_costs_about_2_percent_at_1024_gpus)
 {
     ck_assert_double_eq_tol(straggler_slowdown(0.01, 1024), 1.018, 0.001);

@@ -17,8 +17,8 @@ static double step_s(double issue_s, bool blocks)
 }
 
 /* If each launch takes 10 s on a host that launches ahead, the host alone determines the step. So
- * the step gives the number of launches. Blocking launches add this number times the time of a
- * launch to the GPU's time, however long a launch takes. */
+ * the step's time shows the number of launches. Blocking launches add this number times the time of
+ * a launch to the GPU's time, however long a launch takes. */
 START_TEST(blocking_launches_add_to_the_gpus_time)
 {
     static const char *const layouts[] = { "mb1", "mb4 recompute=full" };

@@ -12,8 +12,8 @@ static const struct profile slow = { .overlap_compute_slowdown = 1.25, .overlap_
 
 /* --- transfers beside compute ----------------------------------------------------------------- */
 
-/* 3 s of transfer take 6 s while they overlap 10 s of compute. In these 6 s compute loses 6 (1 -
- * 1/1.25) = 1.2 s. */
+/* Beside 10 s of compute, 3 s of transfer take 6 s. In these 6 s compute loses 6 (1 - 1/1.25) = 1.2
+ * s. */
 START_TEST(a_short_transfer_slows_compute_while_it_lasts)
 {
     ck_assert_double_eq_tol(overlapped_s(&slow, 10, 3), 11.2, 1e-12);
@@ -35,8 +35,8 @@ START_TEST(no_transfer_adds_no_time)
 }
 END_TEST
 
-/* Overlap is never faster than the longer of the two alone and never slower than both slowed down;
- * more work never takes less time. */
+/* Overlapping takes at least as long as the longer of the two alone, and at most as long as both
+ * one after the other, slowed down; more work never takes less time. */
 START_TEST(overlapped_time_lies_between_the_longer_and_both_slowed_down)
 {
     srand(3);

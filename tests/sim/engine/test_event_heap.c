@@ -57,7 +57,8 @@ START_TEST(slots_are_returned_by_time_then_by_number)
 }
 END_TEST
 
-/* Times fall for even slots and rise for odd ones; no slot is in the heap twice. */
+/* Changes the times of slots in the heap: even slots get earlier times, odd slots later ones. No
+ * slot is in the heap twice. */
 START_TEST(setting_a_slot_again_moves_it)
 {
     struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);

@@ -37,9 +37,9 @@ static const struct {
 } cases[] = {
     /* One stage: forward 1 s, then a reduction of 3 s and a backward of 4 s at the same time. While
      * they overlap, compute takes x = 1.25 times and communication y = 1.5 times as long. Both run
-     * from 1 s on: the reduction needs 4.5 s, in which the backward does 4.5 / 1.25 = 3.6 s of its
-     * work; the other 0.4 s are undisturbed. The reduction runs from 1 to 5.5 s, the backward from
-     * 1 to 5.9. */
+     * from 1 s on. The reduction needs 4.5 s, in which the backward does 4.5 / 1.25 = 3.6 s of its
+     * work; the other 0.4 s of work are undisturbed. The reduction runs from 1 to 5.5 s, the
+     * backward from 1 to 5.9. */
     { .lists = "0: F0.0 DG0@0 B0.0 DN@2 OPT@3\n",
       .chunks = { { .forward_s = 1, .input_s = 3, .weight_s = 1 } },
       .stages = { { .reduce_s = 3 } },
@@ -80,8 +80,8 @@ static const struct {
       .slowdowns = { 1, 1 },
       .is_blocking = true,
       .times = { { 0, 2, STARTS, 1.5 }, { 1, 2, STARTS, 1.5 } } },
-    /* The first and last stage sum their embedding gradients, which takes the longer of their
-     * times. */
+    /* The first and last stage sum their embedding gradients together, which takes the longer of
+     * the two stages' times. */
     { .lists = "0: F0.0 DT>2@0 DN OPT@2\n1: F1.0 DN@0 OPT@1\n2: F2.0 DT>0@0 DN OPT@2\n",
       .chunks = { { .forward_s = 1 }, { .forward_s = 2 }, { .forward_s = 3 } },
       .stages = { [0].tied_s = 0.5, [2].tied_s = 0.5 },

@@ -223,8 +223,8 @@ START_TEST(a_message_lag_lengthens_1f1b_by_the_closed_form)
 }
 END_TEST
 
-/* Interleaving hides the lag in steady state, so the step is 2c(pv - 1) longer for every m. For p =
- * 8 and v = 4 this is 62 c. */
+/* Interleaving hides the lag in the steady state, so a step is 2c(pv - 1) longer, whatever m is.
+ * For p = 8 and v = 4 this is 62 c. */
 START_TEST(interleaving_exposes_a_lag_only_at_start_and_end)
 {
     for (int m = 16; m <= 64; m += 16) {

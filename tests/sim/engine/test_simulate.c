@@ -285,8 +285,8 @@ END_TEST
 
 /* With 8 microbatches and equal layers, a stage of 1 layer works 1/13 as long as one of 13 layers,
  * which is the busiest and holds the most weights. The busiest stage starts 3 one-layer passes late
- * and ends equally early, so it works 8 x 13 of 8 x 13 + 3 units. All stages wait for its update,
- * which has 13 times the weights of a layer. */
+ * and ends equally early, so it works for 8 x 13 of 8 x 13 + 3 units of time (the passes of one
+ * layer). All stages wait for its update, which has 13 times the weights of a layer. */
 START_TEST(stages_with_few_layers_wait_for_the_longest)
 {
     struct evaluator *evaluator;
@@ -339,8 +339,8 @@ static double messages_s(const char *stack, const char *layout, double *expected
     return got_s;
 }
 
-/* A message is the whole tensor, a tensor rank's share of it, or a share that is gathered on
- * arrival. */
+/* Depending on layout and stack, a message is the whole tensor, a tensor rank's share of it, or a
+ * share that is gathered on arrival. */
 START_TEST(an_end_stage_sends_one_message_per_microbatch)
 {
     double expected_s;

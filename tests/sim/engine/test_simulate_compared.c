@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-/* The system without calibration. NCCL chooses by its own model's times, so with correction factors
- * its choice may be slower. Measured collectives are valid only for the unchanged machine. */
+/* Removes the calibration from a system. NCCL chooses algorithms by the times of its own model, so
+ * after a correction of our times its choice may be slower than another. Measured collectives are
+ * valid only for the unchanged machine. */
 static struct system uncalibrated(const struct system *system)
 {
     struct system plain = *system;
@@ -342,7 +343,7 @@ END_TEST
 /* Doubles the GPUs and the batch: the microbatches per rank are unchanged, and the data group is
  * larger. The change from one node to two is left out, as NICs may be faster than the links inside
  * a node. If replicas drift apart, steps that wait for the host were found to be up to 0.02 %
- * shorter, so this is allowed. */
+ * shorter with the doubled job, so this is allowed. */
 static void check_more_data_ranks(void)
 {
     struct system larger_system = setting.system;

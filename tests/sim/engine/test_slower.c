@@ -57,7 +57,7 @@ START_TEST(a_slower_device_takes_proportionally_longer)
     ck_assert(model_load("gpt3-1.3b", &model, &err));
     ck_assert(plan_parse(cases[_i].layout, &arena, &plan, &err));
     plan.dp = 1;
-    /* the host of a slower GPU is not slower, so its launches are not compared */
+    /* launches are not compared, because the host of a slower GPU is not slower */
     if (!cases[_i].has_tables)
         system.stack.host.issue_s = 0;
     if (cases[_i].has_tables)
@@ -79,8 +79,8 @@ START_TEST(a_slower_device_takes_proportionally_longer)
 }
 END_TEST
 
-/* At half the speed rates halve and times double, in measured tables and curves too. Only the links
- * of a host, whose cores send messages, are slower. */
+/* At half the speed rates halve and times double, in measured tables and curves too. Links are
+ * slower only on a host, whose cores send the messages. */
 START_TEST(every_rate_and_time_of_the_device_changes)
 {
     struct err err = { 0 };

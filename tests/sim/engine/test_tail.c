@@ -1,5 +1,5 @@
 /* not under tsan: the test has only one thread. */
-/* The time that a stage adds once per step (reductions, update, copies), compared with sums by
+/* Tests the time that a stage adds once per step (reductions, update, copies), against sums by
  * hand. */
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
@@ -103,8 +103,8 @@ static double ten_copies_s(double down_s, double window_s, double reduction_s)
 
 /* Without a bucket size all gradients of a chunk are one bucket, whose copy starts after the
  * backward and is not hidden. With ten buckets each bucket is copied after its reduction, while the
- * backward goes on. The exposed time is the time of the last copy, or, if longer, the time by which
- * all copies outlast backward and reductions. */
+ * backward goes on. The exposed time is the time of the last copy or, if this is longer, the time
+ * for which copies go on after backward and reductions have ended. */
 START_TEST(gradients_are_copied_to_the_host_during_backward_and_reductions)
 {
     static const double link_speeds[] = { 4, 0.5, 4 }, wire_speeds[] = { 1, 1, 0.02 };
@@ -138,8 +138,8 @@ static struct exchange_cost exchanged(int stage, double share)
                          averaging_share(&planned.plan.exchange, &planned.model));
 }
 
-/* Without overlap a step waits for the network and for the device, which encodes and decodes
- * messages. */
+/* Without overlap a step waits for the exchange on the network and for the GPU, which encodes and
+ * decodes messages. */
 START_TEST(compression_time_is_added_to_message_time)
 {
     static const char *const layouts[] = { "tp2 pp2 mb1 overlap=none exchange=topk:0.01",
@@ -184,8 +184,8 @@ START_TEST(device_work_for_messages_is_fully_exposed)
 }
 END_TEST
 
-/* An average that overlaps all passes adds the exposed network time and all work of the device to a
- * step. */
+/* If the average of the weights overlaps all passes, it adds the exposed network time and all of
+ * the GPU's work to a step. */
 START_TEST(an_overlapped_average_still_exposes_its_device_work)
 {
     load("tp2 mb1 exchange=gossip:one-peer:combine=beside");

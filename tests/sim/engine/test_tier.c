@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Sentences for a GPU with or without measured runs, and a stack with or without fitted runs. */
+/* The sentences with which an answer describes a GPU with or without measured runs, and a stack
+ * with or without fitted runs. */
 static const struct {
     const char *model;
     bool is_measured;

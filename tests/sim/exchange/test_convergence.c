@@ -76,10 +76,11 @@ END_TEST
 
 /* --- orders ------------------------------------------------------------------------------- */
 
-/* A transient is the number of steps after which an exchange converges as fast as all-reduce. By
- * Chen et al. 2021, abstract and table 2, if ranks have different data, transients are proportional
- * to beta^4 n^3 / (1-beta)^4 for gossip on n ranks with second singular value beta, and to n^3 H^4
- * for Local SGD with period H. If data do not differ, the powers 4 become 2. */
+/* A transient is the number of steps after which an exchange converges as fast as all-reduce. The
+ * powers are those of Chen et al. 2021, abstract and table 2. If ranks have different data,
+ * transients are proportional to beta^4 n^3 / (1-beta)^4 for gossip on n ranks with second singular
+ * value beta, and to n^3 H^4 for Local SGD with period H. If data do not differ, the powers 4
+ * become 2. */
 START_TEST(transients_equal_the_theorems)
 {
     double beta = mixing_second_singular(MIXING_RING, 16), n3 = pow(16, 3);
@@ -184,8 +185,8 @@ END_TEST
 /* --- compression -------------------------------------------------------------------------- */
 
 /* A compressor leaves at most the share 1 - delta of the squared norm uncompressed. With delta =
- * 0.1 on 4 ranks the transient is 4^3 x 0.81 / 1e-4. After two rounds 0.81 are left, so their delta
- * is 0.19. */
+ * 0.1 on 4 ranks the transient is 4^3 x 0.81 / 1e-4. Two rounds leave 0.9^2 = 0.81 of the norm
+ * uncompressed, so their delta is 0.19. */
 START_TEST(unbiased_compression_adds_noise_and_error_feedback_a_transient)
 {
     ck_assert_double_eq_tol(transient(&shuffled, "topk:0.1", 4), 64 * 0.81 / 1e-4, 1e-3);
@@ -216,8 +217,8 @@ START_TEST(compression_transients_scale_as_published)
 END_TEST
 
 /* omega is the relative variance that a quantiser adds. For s levels in buckets of 512 it is 512 /
- * s^2 if there are many levels, so two more bits reduce it to a sixteenth. Differences between
- * ranks' data add to the noise of a compressor. */
+ * s^2 if there are many levels, so two more bits (four times the levels) reduce it to a sixteenth.
+ * The differences between ranks' gradients add to the noise of a compressor. */
 START_TEST(a_quantiser_multiplies_the_noise_by_1_plus_omega)
 {
     double eight = steps("qsgd:8", 4) - 1000, ten = steps("qsgd:10", 4) - 1000;

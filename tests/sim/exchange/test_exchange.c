@@ -190,8 +190,8 @@ START_TEST(gossip_bytes_per_rank_do_not_depend_on_the_number_of_ranks)
 }
 END_TEST
 
-/* On 8 ranks in groups of 4, gossip of tensors of S bytes sends two all-reduces of 6 S, 8 messages
- * of S/4, and two all-gathers of 3 S. */
+/* On 8 ranks in groups of 4, gossip of tensors of S bytes consists of two all-reduces that send 6 S
+ * bytes each, 8 messages of S/4, and two all-gathers that send 3 S each. */
 START_TEST(in_gossip_between_groups_each_member_sends_a_part)
 {
     struct exchange exchange = parsed("gossip:one-peer:group=4");
@@ -217,8 +217,8 @@ START_TEST(averages_happen_in_the_last_step_of_a_period)
 }
 END_TEST
 
-/* Computes the share of averaging steps by the executor's rule for adaptive periods: the last loss
- * of a period determines the next period. */
+/* Computes the fraction of steps that average, by the executor's rule for adaptive periods: the
+ * last loss of a period determines the next period. */
 static double averages_of(const struct exchange *exchange, int steps)
 {
     struct exchange now = *exchange;
@@ -262,8 +262,8 @@ START_TEST(gathered_compressed_messages_grow_with_the_ranks)
 }
 END_TEST
 
-/* Byzantine-robust aggregation sends the bytes of an all-reduce. Rules that weigh ranks also sum 8
- * n^2 bytes of distances between n ranks. */
+/* Byzantine-robust aggregation sends as many bytes as an all-reduce. Rules that weigh ranks also
+ * sum the distances between n ranks, 8 n^2 bytes. */
 START_TEST(robust_rules_send_the_bytes_of_all_reduce)
 {
     struct exchange_ranks ranks = { 8, 4 };

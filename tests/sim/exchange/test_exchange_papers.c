@@ -1,6 +1,6 @@
-/* Published times of training with other gradient exchanges than all-reduce. The network of each
- * paper is one cluster file in calibration/papers, with its source; further constants of a setting
- * are in cli/views/decentralised.c or beside the numbers. */
+/* Compares predictions with published times of training with gradient exchanges other than
+ * all-reduce. The network of each paper is a cluster file in calibration/papers, with its source;
+ * further constants of an experiment are in cli/views/decentralised.c or beside the numbers. */
 #include "cli/views/decentralised.h"
 #include "models/workload.h"
 #include "sim/cost/exchange.h"

@@ -119,7 +119,7 @@ START_TEST(the_peak_of_a_pass_agrees_with_the_arena)
 }
 END_TEST
 
-/* The only stage has every layer, so ZeRO-3 saves the memory of many weights. */
+/* The single stage has all layers, so ZeRO-3 saves the memory of many weights. */
 START_TEST(the_saving_of_zero_3_over_zero_2_is_as_predicted)
 {
     struct model model = model_of(true);
@@ -147,7 +147,7 @@ static const struct {
 };
 enum { NUM_RUNS = LENGTH(runs) };
 
-/* The values of a fused op are kept by the op that precedes it, and fewer gradients are computed.
+/* With fused ops, the op before a fused one keeps its values, and fewer gradients are in memory.
  */
 START_TEST(the_peak_of_a_fused_pass_agrees_with_the_arena)
 {

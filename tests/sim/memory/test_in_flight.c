@@ -111,7 +111,8 @@ START_TEST(chunks_in_flight_equal_the_instruction_list_at_its_peak)
 }
 END_TEST
 
-/* The paper states activations of p(1 + (p-1)/(pv)) stages, which are pv + p - 1 chunks. */
+/* The paper states that the first stage holds the activations of p (1 + (p-1)/(pv)) stages, which
+ * are pv + p - 1 chunks. */
 START_TEST(the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks)
 {
     const struct generator *interleaved = generator_find("interleaved");
@@ -212,10 +213,11 @@ static double most_held_bytes(const struct generator *generator, const struct sc
 
 /* Compares the closed forms with a walk over the instruction list. Embedding and head have separate
  * weights. In a V schedule a weight gradient follows its input gradient at once, and one microbatch
- * waits for its weight gradient if its operands need more memory than was saved. If a schedule
- * mixes pairs with split backwards, the walk itself is the prediction. When an interleaved first
- * stage first reaches its peak, its first chunk may hold one microbatch less than later; if groups
- * have pp microbatches, the closed form does not count the embedding of this microbatch. */
+ * waits for its weight gradient if the gradient's operands need more memory than the saved
+ * activations. For schedules that mix overlapped pairs with split backwards there is no closed
+ * form; the prediction uses the walk. When an interleaved first stage first reaches its peak, its
+ * first chunk may hold one microbatch less than later; if groups have pp microbatches, the closed
+ * form does not count the embedding of this microbatch. */
 static void check_activations(const struct generator *generator, const struct schedule_shape *shape)
 {
     struct plan *plan = &planned.plan;

@@ -160,8 +160,8 @@ static double peak_of(struct evaluator *evaluator, const char *layout)
 
 /* If full recompute does not fit with one checkpoint per layer, several layers share a checkpoint:
  * the fewest layers with which the plan fits. If no number fits, as many layers as still lower the
- * peak share one. With a memory limit between two peaks, the number of layers with the lower peak
- * is chosen. */
+ * peak share one. With a memory limit between two peaks, the number of layers per checkpoint that
+ * has the lower peak is chosen. */
 START_TEST(layers_share_a_checkpoint_until_the_peak_fits)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -193,9 +193,9 @@ START_TEST(layers_share_a_checkpoint_until_the_peak_fits)
 END_TEST
 
 /* In the backward of a GPT layer with flash attention, the peak is after the input gradient of the
- * second linear layer. In units of s b h values, gradients take 1 for the residual stream, 1 for
- * the gradient that was just read and is not yet freed, and 4 for the new gradient. Unless the
- * product adds to the main gradient, the h x 4h weight gradient is a further tensor. The values of
+ * second linear layer. In units of s b h values, the gradient of the residual stream takes 1, the
+ * gradient that was just read and is not yet freed takes 1, and the new gradient takes 4. Unless
+ * the product adds to the main gradient, the h x 4h weight gradient takes memory too. The values of
  * the head are already freed at that time. */
 START_TEST(a_backward_holds_gradients_until_they_are_read)
 {
@@ -332,8 +332,8 @@ START_TEST(the_layout_of_llama_3_fits_the_software_that_ran_it)
 END_TEST
 
 /* In this plan few activations are kept, so the peak is at the end of the step's last backward.
- * Then two of the eight chunks hold whole gradients, and the others hold a rank's shard. Without
- * overlap of the reduction, all chunks hold whole gradients. */
+ * Then two of the eight chunks hold whole gradients, and the others hold only the rank's shard.
+ * Without overlap of the reduction, all chunks hold whole gradients. */
 START_TEST(reduced_gradients_of_a_chunk_are_freed)
 {
     planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);

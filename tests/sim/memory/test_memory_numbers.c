@@ -136,8 +136,8 @@ static const struct korthikanti korthikanti[] = {
 };
 enum { NUM_KORTHIKANTI = LENGTH(korthikanti) };
 
-/* Our number also includes biases and norms (13 h per layer, in addition to 12 h^2), some of which
- * every tensor rank holds whole. */
+/* Our number also includes biases and norms (13 h per layer, in addition to 12 h^2). Every tensor
+ * rank holds some of them whole. */
 START_TEST(state_of_the_layers_agrees_with_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];

@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-/* The link reaches 0.88 of 50 GB/s, and the host's memory has 40 GB/s per GPU. */
+/* The link between GPU and host reaches 0.88 of 50 GB/s, and the host's memory has 40 GB/s per
+ * GPU. */
 static const struct system machine = { .gpu = { .pcie_bytes_per_s = 50e9 },
                                        .cluster = { .host_bytes_per_s = 40e9 },
                                        .profile = { .host_copy_efficiency = 0.88 } };
@@ -60,7 +61,8 @@ START_TEST(exposed_copy_time_follows_from_two_buffers)
 END_TEST
 
 /* Two layers have a forward of 1 s and a backward of 2 s each, and copies of 3 s each. The 6 s of
- * copies are hidden by a forward of 2 s and a backward of 4 s. With copies of 4 s, 2 s are exposed.
+ * copies in each direction are hidden by 2 s of forward and 4 s of backward. With copies of 4 s, 2
+ * s are exposed.
  */
 START_TEST(in_a_pipeline_copies_overlap_one_forward_and_one_backward)
 {
@@ -97,9 +99,9 @@ START_TEST(only_kept_bytes_are_copied_and_two_layers_stay_on_the_gpu)
 }
 END_TEST
 
-/* On stage 0 of four, four microbatches are in flight: without offload each keeps the layers of a
- * stage, with offload the GPU holds two layers for the copies to the host, and two for the copies
- * back. */
+/* On stage 0 of four, four microbatches are in flight: without offload each keeps the activations
+ * of all layers of the stage; with offload the GPU holds those of two layers for the copies to the
+ * host, and of two for the copies back. */
 static const struct {
     const char *words;
     int in_flight, buffers;

@@ -177,7 +177,7 @@ START_TEST(degrees_to_try_divide_the_gpus)
         }
         ck_assert(expected == 16 || gpus % expected != 0);
         for (int axis = 0; axis < num_axes;
-             axis++) /* degrees of other axes must divide the GPUs too */
+             axis++) /* the product with the degrees of other axes must divide the GPUs */
             for (int degree = 0; axes[axis]->next_degree && !axes[axis]->is_folded &&
                                  (degree = axes[axis]->next_degree(&of, degree)) > 0;)
                 ck_assert_int_eq(gpus % degree, 0);

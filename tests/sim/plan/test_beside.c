@@ -1,5 +1,5 @@
-/* The order of ops in a layer with a shared expert: its ops are placed between the exchanges of the
- * routed experts' rows, so that they overlap. */
+/* Tests the order of ops in a layer with a shared expert. The shared expert's ops are placed
+ * between the exchanges of the routed experts' rows, so that compute and exchanges overlap. */
 #include "sim/plan/beside.h"
 #include "sim/plan/local.h"
 #include "tests/exec/op_lists.h"
@@ -63,8 +63,8 @@ START_TEST(reordered_lists_have_the_same_ops_in_a_valid_order)
 }
 END_TEST
 
-/* Whether an op of the shared expert may start while the exchanges are under way: it comes after
- * them in the list, and waits only for an op before them. */
+/* Whether an op of the shared expert may start while the exchanges are under way: the op comes
+ * after them in the list, and waits only for an op that comes before them. */
 static bool starts_beside(const struct ops *ops, int run_first, int run_end)
 {
     const struct op *next = &ops->at[run_end];

@@ -53,7 +53,7 @@ static const struct {
     enum op_kind kind;
     bool is_backward;
     double messages;
-    double keys, queries; /* bytes of a kind, and the number of exchanges that carry them */
+    double keys, queries; /* total bytes of a kind of exchange, and the number of exchanges */
 } volumes[] = {
     { "p2p", OP_SEND_RECEIVE, false, 3, 3, 0 },
     { "p2p", OP_SEND_RECEIVE, true, 4, 6,

@@ -206,7 +206,7 @@ static void garble(char *layout, size_t length)
         layout[at] = "0123456789=:,-x "[random_below(&question.rng, 16)];
 }
 
-/* Whether the layout can be read with this word behind it. */
+/* Whether the layout can be read if this word is appended. */
 static bool can_follow(const char *layout, const char *word)
 {
     char both[512];
@@ -216,7 +216,7 @@ static bool can_follow(const char *layout, const char *word)
     return plan_parse(both, &question.arena, &plan, &err);
 }
 
-/* Draws mostly words that can be read, and mostly layouts with a microbatch. */
+/* Draws a layout. Most of its words can be read, and most layouts have a microbatch size. */
 static const char *draw_layout(void)
 {
     char layout[512] = "";
@@ -235,7 +235,7 @@ static const char *draw_layout(void)
     return arena_text(&question.arena, layout);
 }
 
-/* Adds the executor's reasons to refuse a valid plan. */
+/* Appends the reasons for which the executor refuses a valid plan. */
 static void add_executor(const struct plan *plan)
 {
     struct err err = { 0 };

@@ -1,5 +1,5 @@
-/* The layers, embeddings and heads that chunks and stages hold, for random models and plans. They
- * are compared with counts block by block. */
+/* Compares the layers, embeddings and heads that chunks and stages hold with counts block by block,
+ * for random models and plans. */
 #include "sim/plan/holding.h"
 
 #include "models/blocks.h"

@@ -247,13 +247,13 @@ static int previous_on_stream(struct ops ops, int i)
 }
 
 /* The backward of a product runs its input gradient (I), the sum of it over the tensor ranks, and
- * its weight gradient (W). W does not need the sum, so it waits only for I, or, if its own input is
- * gathered again, for that gather; the op behind W needs the sum. I does not need the gather, so it
- * waits for the op before it. All other ops wait for the op right before them. */
+ * its weight gradient (W). W does not need the sum. It waits only for I or, if W's input is
+ * gathered again, for that gather. The op after W needs the sum. I does not need the gather, so it
+ * waits for the op before the gather. All other ops wait for the op right before them. */
 static const struct {
     const char *model, *layout;
     bool is_head;
-    const char *edges; /* all edges that skip an op */
+    const char *edges; /* the dependencies (edges) that skip an op */
 } skipping[] = {
     { "gpt3-175b", "tp1", false, "" },
     { "gpt3-175b", "tp8", false,

@@ -297,7 +297,7 @@ START_TEST(the_longest_schedule_name_fits_in_a_plan)
 }
 END_TEST
 
-/* The name of a word is its letters, with hyphens between letters. */
+/* The name of a layout word consists of letters, and hyphens between them. */
 START_TEST(a_words_name_ends_before_its_value)
 {
     static const struct {

@@ -380,7 +380,7 @@ START_TEST(no_rule_overflows)
             err = (struct err){ 0 };
             bool holds = plan_rule_at(j)->holds(&of, &err);
             ck_assert_int_eq(holds, err.code == ERR_NONE);
-            /* later rules are not checked for a plan that breaks this one */
+            /* if a plan breaks this rule, later rules are not checked */
             if (!holds)
                 break;
         }

@@ -33,8 +33,8 @@ static int chunks(const struct order *order)
     return order->shape.num_stages * order->shape.chunks_per_stage;
 }
 
-/* Converts the slot of an order to an op (a pass of a chunk and microbatch). For a pair of passes,
- * the slot does not name the chunk of the forward. */
+/* Converts a slot (one step of a stage's order) to an op, i.e. a pass of a chunk and a microbatch.
+ * A slot that holds a pair of passes does not name the chunk of the forward. */
 struct seen {
     enum chunk_pass pass;
     int chunk;
@@ -52,7 +52,7 @@ static struct seen seen_at(const struct order *order, int op)
 
 static void check_complete(const struct generator *generator, const struct order *order)
 {
-    /* for pairs, check_list checks this */
+    /* check_list checks the chunks of pairs */
     if (generator->pairs)
         return;
     int times[CHUNK_PASSES * 8 * 4] = { 0 };
@@ -188,9 +188,10 @@ START_TEST(a_shape_that_the_generator_refuses_has_no_order)
 END_TEST
 
 /* 2 stages of 2 chunks run 2 microbatches, with a forward of 1 s and a backward of 2 s. A message
- * takes 0.25 s from stage 0 to 1, 1 s more between the last two chunks, and 4 s from stage 1 to 0.
- * Microbatch 0 ends its forward at 1 + 0.25 + 1 + 4 + 1 + 1.25 + 1 = 9.5 s. Its gradient first
- * leaves stage 0 at 9.5 + 2 + 1.25 + 2 s, and last leaves stage 1 at 14.75 + 4 + 2 s. */
+ * takes 0.25 s from stage 0 to 1 (1.25 s between the last two chunks), and 4 s from stage 1 to 0.
+ * Microbatch 0 ends its forward at 1 + 0.25 + 1 + 4 + 1 + 1.25 + 1 = 9.5 s. Its gradient leaves
+ * stage 0 for the first time at 9.5 + 2 + 1.25 + 2 = 14.75 s, and stage 1 for the last time at
+ * 14.75 + 4 + 2 s. */
 START_TEST(each_boundary_has_its_own_lag)
 {
     struct arena arena = { 0 };

@@ -47,7 +47,7 @@ static double flush_s(const struct schedule_shape *shape, const struct passes *p
     return (shape->num_stages - 1) * all_s(passes) / shape->chunks_per_stage;
 }
 
-/* Qi et al. 2024, table 2, give (p - 1)(f + b - w), if w is the shortest. */
+/* Qi et al. 2024, table 2, give (p - 1)(f + b - w), if w is the shortest of the three. */
 static double zb_h1_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * (passes->forward_s + passes->input_s - passes->weight_s);

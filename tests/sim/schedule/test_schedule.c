@@ -103,7 +103,8 @@ START_TEST(one_f_one_b_alternates_after_a_warm_up)
 }
 END_TEST
 
-/* Warm-ups are 2 x 1 + 2 = 4 and 2: groups of two microbatches pass through both chunks. */
+/* The warm-ups have 2 x 1 + 2 = 4 and 2 forwards, as groups of two microbatches pass through both
+ * chunks. */
 START_TEST(interleaving_runs_groups_of_pp_microbatches_through_all_chunks)
 {
     struct schedule *schedule = compute_order("interleaved", (struct schedule_shape){ 2, 2, 4, 0 });
@@ -371,7 +372,7 @@ static int expected_count(const struct generator *generator, const struct schedu
     struct placement placement = { shape->num_stages, shape->chunks_per_stage, generator->rule };
     int tied = chunks - 1 - lowering->tied_back; /* the chunk with the other copy of the table */
     bool is_apart = tied > 0 && placement_stage(placement, tied) != 0;
-    bool is_mirrored = placement_is_mirrored(placement); /* has two such pairs */
+    bool is_mirrored = placement_is_mirrored(placement); /* this stage has two such pairs */
     count += lowering->tied && is_apart ? (is_mirrored ? 4 : 2) : 0;
     count += 2 * shape->num_stages;
     count += lowering->mix_beside || lowering->mix_updated ? chunks : 0;

@@ -416,7 +416,7 @@ static void assert_fault(const char *text, const char *where, const char *msg)
 }
 
 /* Stage 1 needs both forwards before it sends a gradient; stage 0 needs the first gradient before
- * its second forward. Each list alone is valid. */
+ * its second forward. Each of the two lists alone is valid. */
 START_TEST(a_deadlock_of_two_stages_names_both)
 {
     assert_fault("0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 F0.1 SA0.1>1@4 RG1.1<1@3 B0.1@6 DN@7 OPT@8\n"

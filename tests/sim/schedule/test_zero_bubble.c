@@ -1,4 +1,4 @@
-/* The zero-bubble schedules from the plan's text to the prediction. test_schedule tests their
+/* Tests the zero-bubble schedules from the plan's text to the prediction. test_schedule tests their
  * orders, test_pipeline their times. */
 #include "sim/engine/simulate.h"
 #include "tests/sim/named.h"
@@ -90,7 +90,7 @@ START_TEST(collectives_that_overlapped_weight_gradients_become_exposed)
 }
 END_TEST
 
-/* Context transfers still overlap the attention of the same half. */
+/* Transfers between context ranks still overlap attention in the same half of the backward. */
 START_TEST(context_transfers_still_overlap_attention)
 {
     load("gpt3-6.7b", 64, 16);
@@ -102,8 +102,9 @@ START_TEST(context_transfers_still_overlap_attention)
 }
 END_TEST
 
-/* Linear layers do most of the work, in three passes of the same size: input gradients also have
- * attention, norms and collectives. */
+/* Linear layers do most of the work, and take equally long in the forward, the input gradients and
+ * the weight gradients. The pass of input gradients also contains attention, norms and
+ * collectives. */
 START_TEST(the_three_passes_of_a_layer_have_similar_lengths)
 {
     load("gpt3-6.7b", 64, 16);
@@ -207,7 +208,8 @@ START_TEST(on_every_stage_zb_h1_holds_the_activations_of_1f1bs_first_stage)
 }
 END_TEST
 
-/* Every stage holds pp microbatches of its layers, and stage 0 holds embedding and head. */
+/* Every stage holds the activations of pp microbatches of its layers; stage 0 also holds those of
+ * embedding and head. */
 START_TEST(on_every_stage_zb_v_holds_the_activations_of_1f1bs_first_stage)
 {
     load("gpt3-6.7b", 64, 16);

@@ -103,9 +103,9 @@ START_TEST(one_stage_has_no_bubble_and_no_transfers)
 }
 END_TEST
 
-/* A discrete-event simulation of blocking 1F1B with p = 8, m = 64 exposes 2m(p-1)/p + 2(p-2) = 124
- * messages, between the bounds 2 x 7 = 14 and 2 x (7 + 63) = 140. An interleaved schedule with p =
- * 8, v = 4 exposes 62 = 2 x 31, below the bound 2 x (31 + 4 x 63) = 566. */
+/* A discrete-event simulation of blocking 1F1B with p = 8, m = 64 has 2m(p-1)/p + 2(p-2) = 124
+ * exposed messages, between the bounds 2 x 7 = 14 and 2 x (7 + 63) = 140. An interleaved schedule
+ * with p = 8, v = 4 exposes 62 = 2 x 31, below the bound 2 x (31 + 4 x 63) = 566. */
 START_TEST(the_bounds_on_transfers_hold_for_simulated_schedules)
 {
     struct textbook_pipeline plain = { .stages = 8, .chunks = 1, .microbatches = 64 };

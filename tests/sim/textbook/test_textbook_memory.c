@@ -106,7 +106,8 @@ START_TEST(recipes_cost_what_their_documentation_says)
 {
     static const struct {
         const char *name;
-        double replicated, fixed, sharded; /* bytes; ZeRO-1 over d ranks: fixed + sharded / d */
+        double replicated, fixed, sharded; /* bytes per parameter; with ZeRO-1 over d ranks they are
+                                              fixed + sharded / d */
     } documented[] = {
         { "fp32", 16, 8, 8 },
         { "fp32-momentum", 12, 8, 4 },

@@ -51,8 +51,8 @@ START_TEST(a_trillion_parameters_take_84_days_on_3072_a100)
 }
 END_TEST
 
-/* By the lecture's figures, the utilization is 4.3e23 FLOPs / (1024 x 312e12 x 33 x 86400) = 0.472;
- * Zhang et al. 2022 say 992 GPUs, which gives 0.487. */
+/* With the lecture's numbers for OPT-175B, the utilization is 4.3e23 FLOPs / (1024 x 312e12 x 33 x
+ * 86400) = 0.472. Zhang et al. 2022 state 992 GPUs, which gives 0.487. */
 START_TEST(opt_175b_in_33_days_on_1024_a100_uses_0_47_of_the_peak)
 {
     struct textbook_gpus gpus = { 1024, a100_flops_per_s };
@@ -70,7 +70,7 @@ END_TEST
 
 /* Touvron et al. 2023 trained on 1.4e12 tokens with 2048 A100 for 21 days. 8 FLOPs per token and
  * parameter are 7.28e23 FLOPs, 0.628 of the dense 312 TFLOP/s; 6 FLOPs are 0.471. The lecture's 0.3
- * follows only from 8 FLOPs and the sparse peak, 624 TFLOP/s: 0.314. */
+ * follows only if 8 FLOPs are divided by the peak with sparsity, 624 TFLOP/s: 0.314. */
 START_TEST(llama_65b_uses_0_63_of_the_peak_with_recompute_and_0_47_without)
 {
     struct textbook_gpus gpus = { 2048, a100_flops_per_s };

@@ -21,17 +21,17 @@ struct textbook_run {
     int batch, gpus;
     double step_s; /* with selective recompute and sequence parallelism */
     double model_percent,
-        hardware_percent; /* utilization relative to 312 TFLOP/s, from the formulas */
-    double all_gib,
-        sharded_gib;   /* GiB of activations with tensor parallelism alone, and with both savings */
-    double static_gib; /* GiB of weights, gradients and optimizer */
-    double sequence, selective, both, full; /* percent of all_gib, from figure 7 */
+        hardware_percent;        /* utilization relative to 312 TFLOP/s, from the formulas */
+    double all_gib, sharded_gib; /* GiB of activations with tensor parallelism alone, and with
+                                    selective recompute and sequence parallelism */
+    double static_gib;           /* GiB of weights, gradients and optimizer */
+    double sequence, selective, both, full; /* activations in percent of all_gib, from figure 7 */
 };
 
 enum { NUM_TEXTBOOK_RUNS = 4 };
 extern const struct textbook_run textbook_runs[NUM_TEXTBOOK_RUNS];
 
-/* Fails the test if there is no such recipe. */
+/* Returns the recipe of this name; fails the test if there is none. */
 const struct textbook_recipe *recipe_named(const char *name);
 
 /* Checks that `got` differs from `want` by at most this fraction. */
