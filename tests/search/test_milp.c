@@ -372,6 +372,14 @@ static struct division_problem hard_problem(void)
     return problem;
 }
 
+/* The sum of all passes and the longest pass are at least their smallest values. No division of the
+ * hard problem has both, so the bound of its tree is higher. */
+static double floor_of(const struct division_problem *problem)
+{
+    return division_least_sum_s(problem) +
+           (problem->num_microbatches - 1) * division_least_longest_s(problem);
+}
+
 START_TEST(at_a_limit_the_best_division_and_its_gap_are_returned)
 {
     struct division_problem problem = hard_problem();
@@ -382,6 +390,7 @@ START_TEST(at_a_limit_the_best_division_and_its_gap_are_returned)
     ck_assert(!found.is_proved);
     ck_assert_double_gt(found.gap, 0);
     ck_assert_int_ge(found.nodes, 20);
+    ck_assert_double_gt(found.bound_s, floor_of(&problem));
     if (found.count > 0) {
         ck_assert(is_allowed(&problem, found.at[0].choice));
         ck_assert_double_le(found.bound_s, found.at[0].surrogate_s);
@@ -398,6 +407,7 @@ START_TEST(at_a_time_limit_it_reports_it)
     ck_assert(divisions_best(&problem, 3, &limits, &arena, &found, &err));
     ck_assert(found.timed_out);
     ck_assert(!found.is_proved);
+    ck_assert_double_gt(found.bound_s, floor_of(&problem));
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "models/replay.h"
 #include "search/method.h"
+#include "search/parts.h"
 #include "tests/draw.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"

@@ -385,6 +385,29 @@ START_TEST(unknown_words_are_usage_errors_naming_the_word)
 }
 END_TEST
 
+/* 12 layers have one split for some numbers of stages, and several for others. 14 layers on 4 stages
+ * have only splits that list the layers. */
+START_TEST(the_plan_of_a_begun_block_has_one_of_its_splits)
+{
+    static const int layers[] = { 12, 14 };
+    int with_one = 0;
+    for (size_t i = 0; i < LENGTH(layers); i++) {
+        struct model model = small;
+        model.layers = layers[i];
+        walked = &model;
+        struct space space = new_space(24, NULL, NULL);
+        struct visitor visitor = { remember, count_excluded, seen };
+        for (size_t block = 0; block < space_num_blocks(&space); block++) {
+            struct plan first;
+            int splits = space_begin_block(&space, block, &visitor, &first);
+            ck_assert(splits == 0 || space_split_of(&space, &first) >= 0);
+            with_one += splits == 1 && first.chunk_layers;
+        }
+    }
+    ck_assert_int_gt(with_one, 0);
+}
+END_TEST
+
 START_TEST(a_visitor_can_end_the_walk)
 {
     seen->stop_after = 7;
@@ -450,6 +473,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, unknown_words_are_usage_errors_naming_the_word, 0, LENGTH(faults));
     tcase_add_loop_test(cases, most_numbers_of_gpus_without_plans_are_excluded_by_one_check, 0,
                         LENGTH(looks));
+    tcase_add_test(cases, the_plan_of_a_begun_block_has_one_of_its_splits);
     tcase_add_test(cases, a_visitor_can_end_the_walk);
     tcase_add_test(cases, the_name_of_a_space_states_fixed_and_omitted_words);
     suite_add_tcase(s, cases);

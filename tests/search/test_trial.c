@@ -216,6 +216,30 @@ START_TEST(the_present_plan_is_kept_without_a_sure_gain)
 }
 END_TEST
 
+/* Two plans are expected to take equal times. Run 2 costs one GPU and measures the difference of
+ * their logarithms with an error of the same size; it is the best single run. Runs 0 and 1 measure
+ * both plans, which leaves no need for run 2. */
+START_TEST(a_trial_that_later_ones_make_needless_is_dropped)
+{
+    struct belief known = { .count = 3, .rivals = 2 };
+    const double variance = 0.01;
+    for (int i = 0; i < 2; i++)
+        known.cov[i][i] = variance;
+    known.cov[2][2] = 2.5 * variance;
+    known.cov[0][2] = known.cov[2][0] = variance;
+    known.cov[1][2] = known.cov[2][1] = -variance;
+    const struct trial trials[] = { { .gpus = 2 }, { .gpus = 2 }, { .gpus = 1 } };
+    const int runs[] = { 0, 1, 2 };
+    struct proposal proposed[MOST_TRIALS];
+    ck_assert_double_gt(belief_outlook(&known, &runs[2], 1).p_best,
+                        belief_outlook(&known, runs, 1).p_best);
+    ck_assert_int_eq(trials_propose(&known, trials, runs, 3, proposed), 2);
+    ck_assert_int_eq(proposed[0].trial + proposed[1].trial, 1);
+    int both[] = { proposed[0].trial, proposed[1].trial };
+    ck_assert_double_eq(proposed[1].outlook.p_best, belief_outlook(&known, both, 2).p_best);
+}
+END_TEST
+
 /* The stack of our executor states no error of its own, but the profile that was measured on this
  * machine does. */
 START_TEST(a_stack_without_widths_has_the_error_of_its_profile)
@@ -614,6 +638,7 @@ static Suite *suite(void)
     tcase_add_test(laws, evidence_updates_the_belief_like_measured_runs);
     tcase_add_test(laws, evidence_of_other_widths_has_partial_weight);
     tcase_add_test(laws, the_present_plan_is_kept_without_a_sure_gain);
+    tcase_add_test(laws, a_trial_that_later_ones_make_needless_is_dropped);
     tcase_add_test(laws, plans_with_other_sharding_groups_have_separate_errors);
     tcase_add_test(laws, a_change_of_a_plan_makes_some_errors_its_own);
     tcase_add_test(laws, a_stack_without_widths_has_the_error_of_its_profile);

@@ -114,6 +114,16 @@ START_TEST(buffers_hold_the_messages_of_all_neighbours)
 }
 END_TEST
 
+/* Each of 8 ranks receives all ranks' gradients of an eighth of the elements: one copy. Krum also
+ * keeps the 8 x 8 distances between ranks and 8 weights, in fp64; a median needs neither. */
+START_TEST(a_robust_rule_keeps_all_gradients_and_its_distances)
+{
+    const double copy = ALL_ELEMENTS * sizeof(float);
+    ck_assert_double_eq(memory_of("median:1"), copy);
+    ck_assert_double_eq(memory_of("krum:1"), copy + (8 * 8 + 8) * sizeof(double));
+}
+END_TEST
+
 static bool averages_exactly(struct exchange_side *side, const struct exchange_case *of)
 {
     int steps = mixing_cycle(MIXING_ONE_PEER, of->size);
@@ -219,6 +229,7 @@ static Suite *suite(void)
                         LENGTH(apis));
     tcase_add_loop_test(tc, neighbours_are_added_in_the_order_of_the_graph, 0, LENGTH(apis));
     tcase_add_test(tc, buffers_hold_the_messages_of_all_neighbours);
+    tcase_add_test(tc, a_robust_rule_keeps_all_gradients_and_its_distances);
     tcase_add_loop_test(tc, one_peer_averages_exactly_after_log2_n_steps, 0, LENGTH(apis));
     tcase_add_loop_test(tc, ranks_that_act_as_one_average_with_other_groups, 0, LENGTH(apis));
     tcase_add_test(tc, local_sgd_averages_at_the_end_of_each_period);
