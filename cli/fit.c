@@ -67,6 +67,8 @@ static bool find_shifts(struct families *families, struct err *err)
     bool ok = source_shifts_load(&shifts, err);
     for (int tier = 0; tier < NUM_TIERS && ok; tier++)
         families->shift[tier] = shift_width(&shifts, (enum tier)tier, NULL);
+    if (ok)
+        families->slice = slice_trend_find(&shifts, NULL);
     source_shifts_release(&shifts);
     return ok;
 }

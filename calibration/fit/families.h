@@ -10,6 +10,13 @@
 #include "calibration/fit/widths.h"
 #include "sim/engine/tier.h"
 
+/* Change of a source's shift with the width of a rank's slice of a matrix
+ * (calibration/fit/shifts.h). */
+struct slice_trend {
+    double width; /* half width of its 90 % interval, in log time, per factor e */
+    double usual; /* columns at which the shift is the source's */
+};
+
 struct families {
     struct arena arena;
     /* Shipped stacks, by name. A stack that states no errors and has no rows is left out: it uses
@@ -18,7 +25,8 @@ struct families {
     int count;
     double
         shift[NUM_TIERS]; /* half width of each tier's shift, from left_out.json; 0 for TIER_SEEN */
-    int rows;             /* number of rows of all stacks */
+    struct slice_trend slice; /* of stacks that were never measured */
+    int rows;                 /* number of rows of all stacks */
     double covered, left_out; /* the two counts of coverage, over all stacks */
 };
 

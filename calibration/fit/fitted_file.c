@@ -275,6 +275,17 @@ static void store_widths(const struct family_widths *family, json_t *root)
     json_object_set_new(residuals_of(root), "intervals", said);
 }
 
+static void store_slice(const struct slice_trend *slice, json_t *root)
+{
+    if (slice->width > 0) {
+        json_object_set_new(root, "slice_error", rounded(slice->width, 3));
+        json_object_set_new(root, "usual_slice", rounded(slice->usual, 3));
+    } else {
+        json_object_del(root, "slice_error");
+        json_object_del(root, "usual_slice");
+    }
+}
+
 static void store_shift(double shift, json_t *root)
 {
     if (shift > 0)
@@ -331,7 +342,9 @@ static bool update(const char *file, const struct findings *findings, json_t *ro
     if (family) {
         bool is_new = json_array_size(json_object_get(root, "fitted_on")) == 0;
         store_widths(family, root);
+        static const struct slice_trend none = { 0 };
         store_shift(is_new ? findings->families->shift[TIER_NEW_STACK] : 0, root);
+        store_slice(is_new ? &findings->families->slice : &none, root);
     }
     if (findings->curves)
         store_curves(file, findings->curves, root);

@@ -82,6 +82,7 @@ static void keep_rows(const struct shipped_runs *runs, const struct family_width
                                       .tier = tier_without(out, of->system),
                                       .error = run_error(of, predicted),
                                       .width = half_width(pooled, predicted),
+                                      .slice = log(interval_slice(&of->model, of->plan.tp)),
                                       .is_dense = !of->is_moe };
         if (row->is_dense)
             errors[num_dense++] = row->error;

@@ -17,6 +17,7 @@ struct left_out_row {
     double error;   /* log(predicted / measured) */
     /* half width of a row's own scatter, in log time, from held-out rows of other sources */
     double width;
+    double slice; /* logarithm of the columns of a rank's slice (interval_slice) */
     bool is_dense;
 };
 

@@ -40,6 +40,10 @@ static const struct field shift_fields[] = {
     { .name = "bias", NUMBER(bias), .doc = "Median of the signed errors." },
     { .name = "scatter", NUMBER(scatter),
       .doc = "Standard deviation of the errors around their bias: the 90th percentile of their distances from it, divided by 1.645." },
+    { .name = "slope", NUMBER(slope), .min = -10, .max = 10,
+      .doc = "Mean change of its rows' errors per factor e of the width of a rank's slice of a "
+             "matrix (hidden size / tp); 0: its slices are too alike." },
+    { .name = "slice", NUMBER(slice), .doc = "Geometric mean of these widths, in columns." },
     { .name = "needs", .kind = FIELD_OTHER,
       .doc = "For each row, the half width that the interval of the source's shift needs to cover the row; these are quantiles over the rows." },
 };
@@ -150,29 +154,51 @@ static double scatter_of(const double *errors, int n, double bias, double *room)
     return sorted_quantile(room, n, 0.9) / normal_90;
 }
 
-/* The shift with which a row's error just lies within its interval: error^2 = width^2 + shift^2. */
-static double need_of(const struct left_out_row *row)
+/* Errors beyond this have other causes than the width of slices. */
+static const double largest_error = 0.35;
+/* Least standard deviation of ln(slice) with which a slope is computed: that of two slices of which
+ * one is 1.6 times as wide as the other. */
+static const double least_spread = 0.23;
+
+/* Least squares of the errors on ln(slice); sets the source's slope and mean slice. */
+static void set_slope(const struct left_out_row *const *rows, int n, struct source_shift *to)
 {
-    double rest = row->error * row->error - row->width * row->width;
-    return rest > 0 ? sqrt(rest) : 0;
+    double mean = 0, squares = 0, products = 0;
+    for (int i = 0; i < n; i++)
+        mean += rows[i]->slice / n;
+    for (int i = 0; i < n; i++) {
+        double error = rows[i]->error - to->bias;
+        double from_mean = rows[i]->slice - mean;
+        squares += from_mean * from_mean;
+        products += from_mean * fmin(fmax(error, -largest_error), largest_error);
+    }
+    to->slice = round(exp(mean));
+    if (n >= FEWEST_FOR_SLOPE && squares > n * least_spread * least_spread)
+        to->slope = thousandths(products / squares);
+}
+
+static int rows_of(const struct left_out *source, enum tier tier, const struct left_out_row **out)
+{
+    int n = 0;
+    for (int i = 0; i < source->num_rows; i++)
+        if (source->rows[i].is_dense && source->rows[i].tier == tier)
+            out[n++] = &source->rows[i];
+    return n;
 }
 
 static void add_shift(const struct left_out *source, enum tier tier, struct source_shifts *out)
 {
     struct arena scratch = { 0 };
-    double *errors = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
-    double *needs = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
-    double *room = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
-    int n = 0;
-    for (int i = 0; i < source->num_rows; i++)
-        if (source->rows[i].is_dense && source->rows[i].tier == tier) {
-            errors[n] = source->rows[i].error;
-            needs[n++] = need_of(&source->rows[i]);
-        }
+    size_t most = (size_t)source->num_rows;
+    const struct left_out_row **rows = ARENA_ARRAY(&scratch, const struct left_out_row *, most);
+    double *errors = ARENA_ARRAY(&scratch, double, most);
+    double *room = ARENA_ARRAY(&scratch, double, most);
+    int n = rows_of(source, tier, rows);
+    for (int i = 0; i < n; i++)
+        errors[i] = rows[i]->error;
     if (n > 0) {
         struct source_shift *to = &out->at[out->count++];
         struct score score = score_errors(errors, n);
-        numbers_sort(needs, (size_t)n);
         *to = (struct source_shift){ .tier = (int)tier,
                                      .groups = n,
                                      .median = thousandths(score.median),
@@ -182,19 +208,56 @@ static void add_shift(const struct left_out *source, enum tier tier, struct sour
                                      .bias = thousandths(score.bias) };
         to->scatter = thousandths(scatter_of(errors, n, score.bias, room));
         snprintf(to->source, sizeof to->source, "%s", source->source);
-        for (int k = 0; k < NUM_NEEDS; k++)
-            to->needs[k] = thousandths(sorted_quantile(needs, n, (double)k / (NUM_NEEDS - 1)));
+        set_slope(rows, n, to);
     }
     arena_release(&scratch);
 }
 
-void source_shifts_find(const struct left_out *sources, int count, struct source_shifts *out)
+/* The shift with which a row's error just lies within its interval: error^2 = width^2 + slice^2 +
+ * shift^2. */
+static double need_of(const struct left_out_row *row, double of_slice)
+{
+    double rest = row->error * row->error - row->width * row->width - of_slice * of_slice;
+    return rest > 0 ? sqrt(rest) : 0;
+}
+
+double slice_width(const struct slice_trend *trend, enum tier tier, double log_slice)
+{
+    return tier == TIER_NEW_STACK && trend->width > 0
+               ? trend->width * fabs(log_slice - log(trend->usual))
+               : 0;
+}
+
+static void set_needs(const struct left_out *source, const struct source_shifts *known,
+                      struct source_shift *to)
+{
+    struct arena scratch = { 0 };
+    enum tier tier = (enum tier)to->tier;
+    const struct left_out_row **rows =
+        ARENA_ARRAY(&scratch, const struct left_out_row *, (size_t)source->num_rows);
+    double *needs = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
+    struct slice_trend trend = slice_trend_find(known, to->source);
+    int n = rows_of(source, tier, rows);
+    for (int i = 0; i < n; i++)
+        needs[i] = need_of(rows[i], slice_width(&trend, tier, rows[i]->slice));
+    numbers_sort(needs, (size_t)n);
+    for (int k = 0; k < NUM_NEEDS; k++)
+        to->needs[k] = thousandths(sorted_quantile(needs, n, (double)k / (NUM_NEEDS - 1)));
+    arena_release(&scratch);
+}
+
+void source_shifts_find(const struct left_out *sources, int count,
+                        const struct source_shifts *known, struct source_shifts *out)
 {
     *out = (struct source_shifts){ 0 };
     out->at = ARENA_ARRAY(&out->arena, struct source_shift, (size_t)count * NUM_TIERS);
     for (int tier = 0; tier < NUM_TIERS; tier++)
         for (int i = 0; i < count; i++)
             add_shift(&sources[i], (enum tier)tier, out);
+    for (int k = 0; k < out->count; k++)
+        for (int i = 0; i < count; i++)
+            if (strcmp(sources[i].source, out->at[k].source) == 0)
+                set_needs(&sources[i], known ? known : out, &out->at[k]);
 }
 
 /* --- widths -------------------------------------------------------------------------------- */
@@ -221,6 +284,25 @@ static double student_90(double n)
     double z2 = z * z;
     return z + z * (z2 + 1) / (4 * n) + z * ((5 * z2 + 16) * z2 + 3) / (96 * n * n) +
            z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / (384 * n * n * n);
+}
+
+struct slice_trend slice_trend_find(const struct source_shifts *shifts, const char *without)
+{
+    double squares = 0, logs = 0;
+    int slopes = 0, slices = 0;
+    for (int i = 0; i < shifts->count; i++) {
+        const struct source_shift *of = &shifts->at[i];
+        if (of->tier == TIER_SEEN || of->groups < FEWEST_FOR_SLOPE ||
+            (without && strcmp(of->source, without) == 0))
+            continue;
+        logs += log(of->slice);
+        slices++;
+        squares += of->slope * of->slope;
+        slopes += of->slope != 0;
+    }
+    if (slopes < 2)
+        return (struct slice_trend){ 0 };
+    return (struct slice_trend){ student_90(slopes) * sqrt(squares / slopes), exp(logs / slices) };
 }
 
 /* A source's estimate of the shift's standard deviation: its bias or, if that is larger, the shift

@@ -11,14 +11,25 @@
  * 1.645)^2 + sum b^2) / (n + 2)) (Gelman et al. 2013, Bayesian Data Analysis, section 2.6). A 90 %
  * quantile over sources is not used, as it would need at least nine sources. A source's b is its
  * bias, or the 90th percentile of its rows' needs divided by 1.645 if that is larger: its rows then
- * scatter more than those of other sources, and a further source may do so too. */
+ * scatter more than those of other sources, and a further source may do so too.
+ *
+ * The shift of a stack that was never measured also depends on the width of the slices into which
+ * tensor parallelism cuts matrices (hidden size / tensor ranks): how fast small products and the
+ * kernels beside them run differs between stacks. The slopes b of the sources' errors over
+ * ln(slice) are assumed normal around 0; a further source at the slice x has the additional half
+ * width t sqrt(sum b^2 / n) |ln(x / usual)|. So predictions far from all measured slices are less
+ * certain.
+ */
 #ifndef CALIBRATION_FIT_SHIFTS_H
 #define CALIBRATION_FIT_SHIFTS_H
 
 #include "base/text.h"
 #include "calibration/fit/leave_out.h"
 
-enum { NUM_NEEDS = 21 }; /* quantiles 0, 0.05 ... 1 */
+enum {
+    NUM_NEEDS = 21,       /* quantiles 0, 0.05 ... 1 */
+    FEWEST_FOR_SLOPE = 4, /* a source with fewer rows has no slope */
+};
 
 /* The rows of one source that are in tier `tier` when the source itself is left out. */
 struct source_shift {
@@ -28,6 +39,10 @@ struct source_shift {
     double median, mean, p90, worst, bias; /* statistics of the absolute errors; bias is signed */
     /* Standard deviation of errors about the bias, estimated as their 90th percentile / 1.645. */
     double scatter;
+    /* Mean change of its rows' errors per factor e of the slice of a matrix that a rank has: a
+     * regression. 0: the slices of its rows are too alike to tell. */
+    double slope;
+    double slice; /* geometric mean of these slices, in columns */
     /* Quantiles over rows, ascending, of the shift (a half width in log time) with which the row's
      * error just lies within its interval. */
     double needs[NUM_NEEDS];
@@ -42,10 +57,18 @@ struct source_shifts {
  * result also after an error. */
 bool source_shifts_load(struct source_shifts *out, struct err *err);
 /* Computes the shifts from sources that were left out one at a time. Only rows of dense models
- * count. */
-void source_shifts_find(const struct left_out *sources, int count, struct source_shifts *out);
+ * count. `known` has the slopes of other sources; NULL: those of `sources`. */
+void source_shifts_find(const struct left_out *sources, int count,
+                        const struct source_shifts *known, struct source_shifts *out);
 void source_shifts_write(const struct source_shifts *shifts, struct text *out);
 void source_shifts_release(struct source_shifts *shifts);
+
+/* The trend with slices of a stack that was never measured, from the slopes of all sources except
+ * `without`; width 0 if fewer than two sources tell. */
+struct slice_trend slice_trend_find(const struct source_shifts *shifts, const char *without);
+
+/* Its half width at a slice's logarithm; 0 for other tiers than TIER_NEW_STACK. */
+double slice_width(const struct slice_trend *trend, enum tier tier, double log_slice);
 
 /* Half width of the 90 % interval of a tier's shift, in log time, from all sources except
  * `without`. 0 if no other source is in the tier, or for TIER_SEEN. */

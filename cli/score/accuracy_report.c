@@ -1,6 +1,8 @@
 /* Writes the page about the accuracy of predictions. A source is the paper or log that states
  * measured rows; a tier says whether other sources measured the same stack and GPU. */
 #include "base/file.h"
+#include "base/random.h"
+#include "base/statistics.h"
 #include "calibration/fit/shifts.h"
 #include "cli/score/validation.h"
 
@@ -56,28 +58,80 @@ static void add_scores(struct text *out, const struct scores *scores, const char
         add_score(out, "**all**", part_of(&scores->all, fitted));
 }
 
-/* Adds the fraction of rows and the mean over sources for one tier. */
-static void add_tier(struct text *out, const struct source_shifts *shifts, enum tier tier)
+enum { NUM_BOOTSTRAPS = 2000 };
+
+/* The sources of one tier, or of several. */
+struct tier_sources {
+    const struct source_shift **at;
+    double *covered; /* share of each source's rows */
+    int count;
+};
+
+/* Share of rows that are covered among as many sources, drawn with replacement. */
+static double drawn_share(const struct tier_sources *of, struct random *rng)
 {
-    double medians = 0, covers = 0, rows = 0;
-    int sources = 0, groups = 0;
-    for (int i = 0; i < shifts->count; i++) {
-        const struct source_shift *of = &shifts->at[i];
-        if (of->tier != (int)tier)
-            continue;
-        double covered = shift_covers(of, shift_width(shifts, tier, of->source));
-        medians += of->median;
-        covers += covered;
-        rows += covered * of->groups;
-        groups += of->groups;
-        sources++;
+    double covered = 0, rows = 0;
+    for (int i = 0; i < of->count; i++) {
+        int k = random_below(rng, of->count);
+        covered += of->covered[k] * of->at[k]->groups;
+        rows += of->at[k]->groups;
     }
-    if (sources > 0)
-        text_add(
-            out,
-            "| **%s** | %d sources | %d | %.1f %% | | | | %.0f %% of rows, %.0f %% of sources |\n",
-            tier_names[tier], sources, groups, 100 * medians / sources, 100 * rows / groups,
-            100 * covers / sources);
+    return covered / rows;
+}
+
+/* Adds the mean over sources, the share of rows, and its 90 % interval by the bootstrap over
+ * sources (Efron 1979). */
+static void add_sources(struct text *out, const char *name, const struct tier_sources *of)
+{
+    struct random rng = random_new(1, 0);
+    double medians = 0, covers = 0, covered = 0;
+    double drawn[NUM_BOOTSTRAPS];
+    int groups = 0;
+    for (int i = 0; i < of->count; i++) {
+        medians += of->at[i]->median;
+        covers += of->covered[i];
+        covered += of->covered[i] * of->at[i]->groups;
+        groups += of->at[i]->groups;
+    }
+    for (int i = 0; i < NUM_BOOTSTRAPS; i++)
+        drawn[i] = drawn_share(of, &rng);
+    numbers_sort(drawn, NUM_BOOTSTRAPS);
+    text_add(out,
+             "| **%s** | %d sources | %d | %.1f %% | | | | %.0f %% of rows (%.0f to %.0f), %.0f %% "
+             "of sources |\n",
+             name, of->count, groups, 100 * medians / of->count, 100 * covered / groups,
+             100 * sorted_quantile(drawn, NUM_BOOTSTRAPS, 0.05),
+             100 * sorted_quantile(drawn, NUM_BOOTSTRAPS, 0.95), 100 * covers / of->count);
+}
+
+/* Adds a line for each tier, and one for the sources whose stack or GPU is new. */
+static void add_tiers(struct text *out, const struct source_shifts *shifts)
+{
+    struct arena scratch = { 0 };
+    size_t room = (size_t)shifts->count;
+    struct tier_sources unseen = { ARENA_ARRAY(&scratch, const struct source_shift *, room),
+                                   ARENA_ARRAY(&scratch, double, room), 0 };
+    for (int tier = 0; tier < NUM_TIERS; tier++) {
+        struct tier_sources own = { ARENA_ARRAY(&scratch, const struct source_shift *, room),
+                                    ARENA_ARRAY(&scratch, double, room), 0 };
+        for (int i = 0; i < shifts->count; i++) {
+            const struct source_shift *of = &shifts->at[i];
+            if (of->tier != tier)
+                continue;
+            double covered = shift_covers(of, shift_width(shifts, (enum tier)tier, of->source));
+            own.covered[own.count] = covered;
+            own.at[own.count++] = of;
+            if (tier != TIER_SEEN) {
+                unseen.covered[unseen.count] = covered;
+                unseen.at[unseen.count++] = of;
+            }
+        }
+        if (own.count > 0)
+            add_sources(out, tier_names[tier], &own);
+    }
+    if (unseen.count > 0)
+        add_sources(out, "new stack or GPU", &unseen);
+    arena_release(&scratch);
 }
 
 static void add_left_out(struct text *out, const struct source_shifts *shifts)
@@ -92,7 +146,9 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
         "stack "
         "and\nGPU, `new_stack` if none ran on its stack, `new_gpu` if none ran on its GPU. Covered "
         "is the share of rows in the "
-        "90 %% interval of the tier; the\nwidth of this interval is fitted without the source.\n\n"
+        "90 %% interval of the tier; the\nwidth of this interval is fitted without the source. In "
+        "parentheses: the 90 %% "
+        "interval of this share by the bootstrap over sources.\n\n"
         "| source | tier | groups | median | P90 | worst | bias | covered |\n"
         "|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < shifts->count; i++) {
@@ -102,12 +158,17 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
                  of->source, tier_names[of->tier], of->groups, 100 * of->median, 100 * of->p90,
                  100 * of->worst, 100 * of->bias, 100 * shift_covers(of, width));
     }
-    for (int tier = 0; tier < NUM_TIERS; tier++)
-        add_tier(out, shifts, (enum tier)tier);
-    text_add(out,
-             "\nThe shift of a source is the error that all of its rows share. The half width of "
-             "its 90 %% interval, in log time,\nis %.2f for a new stack and %.2f for a new GPU.\n",
-             shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL));
+    add_tiers(out, shifts);
+    struct slice_trend trend = slice_trend_find(shifts, NULL);
+    text_add(
+        out,
+        "\nThe shift of a source is the error that all of its rows share. The half width of "
+        "its 90 %% interval, in log time,\nis %.2f for a new stack and %.2f for a new GPU. For a "
+        "new "
+        "stack, another %.2f |ln(x / %.0f)| is added (as\nsquares) for the slice x of a matrix "
+        "that a rank has: hidden size / tp.\n",
+        shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL),
+        trend.width, trend.usual);
 }
 
 static void add_order(struct text *out, const struct preferences *preferences)
@@ -245,7 +306,8 @@ static const char protocol[] =
     "but they resemble the fitted ones, so predictions of a new\n   source may be worse.\n"
     "5. A time is covered if it lies in the 90 % interval of its prediction. The square of the "
     "interval's half width is\n   the sum of two squares: that of a row's scatter, from held-out "
-    "rows, and that of a source's shift, from sources\n   that were left out of the fit.\n";
+    "rows, and that of a source's shift, from sources\n   that were left out of the fit. For a "
+    "new stack, the square of the shift's change with hidden size / tp is added.\n";
 
 static void add_page(struct text *out, const struct validation *v,
                      const struct source_shifts *shifts, const char *picture)

@@ -62,16 +62,18 @@ static json_t *details_json(const struct left_out *of)
                      "rows", rows);
 }
 
-/* `details` gets each source's rows and constants. */
+/* `known`: the shifts of other sources; NULL: all are in `names`. `details` gets each source's rows
+ * and constants. */
 static bool find(const struct fit_table *table, const struct names *names, int jobs,
-                 struct arena *arena, json_t *details, struct source_shifts *out, struct err *err)
+                 const struct source_shifts *known, struct arena *arena, json_t *details,
+                 struct source_shifts *out, struct err *err)
 {
     struct left_out *sources = ARENA_ARRAY(arena, struct left_out, (size_t)names->count);
     bool ok = true;
     for (int i = 0; i < names->count && ok; i++)
         ok = leave_out(table, names->at[i], jobs, &sources[i], err);
     if (ok)
-        source_shifts_find(sources, names->count, out);
+        source_shifts_find(sources, names->count, known, out);
     for (int i = 0; i < names->count; i++) {
         if (ok)
             json_array_append_new(details, details_json(&sources[i]));
@@ -155,8 +157,8 @@ bool leave_out_show(const struct fit_table *table, const struct options *options
         names = (struct names){ 0 };
     json_t *details = json_array();
     bool ok = (!is_all || list_sources(&arena, &names, err)) &&
-              find(table, &names, jobs, &arena, details, &found, err) &&
               (is_all || source_shifts_load(&shipped, err)) &&
+              find(table, &names, jobs, is_all ? NULL : &shipped, &arena, details, &found, err) &&
               (!is_all || !options->output || write_file(&found, options->output, err));
     if (ok && options->json)
         print_document(&found, is_all ? &found : &shipped, details);

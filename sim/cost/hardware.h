@@ -345,6 +345,9 @@ struct stack_errors {
     struct error_widths widths; /* by class of time in a step; used instead of `log` if present */
     /* half width of the common shift of all runs of a stack that was never fitted */
     double source;
+    /* change of this shift if slices of matrices are wider by the factor e than `usual_slice` */
+    double slice;
+    double usual_slice; /* columns: hidden size / tensor ranks */
     /* half width of the common shift of all runs with experts, none of which was fitted */
     double of_experts;
 };

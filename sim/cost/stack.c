@@ -267,6 +267,14 @@ const struct field stack_fields[] = {
       .fallback = "0",
       .doc = "For a stack on which nothing was fitted: half width, in log time, of the error that "
              "all of its runs have in common, written by `fit`." },
+    { .name = "slice_error", .kind = FIELD_NUMBER, AT(errors.slice), .min = 0, .max = 10,
+      .fallback = "0",
+      .doc = "For such a stack: half width, in log time, of the change of this error if the slice "
+             "of a matrix that a tensor rank has is wider or narrower than usual by the factor e "
+             "(2.718); written by `fit`." },
+    { .name = "usual_slice", .kind = FIELD_NUMBER, AT(errors.usual_slice), .min = 0, .max = 1e9,
+      .fallback = "0",
+      .doc = "The usual slice: hidden size / tensor ranks, mean of the measured sources." },
     { .name = "time_ratio", .kind = FIELD_NUMBER, AT(learned.time_ratio), .min = 0, .max = 100,
       .fallback = "0",
       .doc = "Factor on all times, found by `learn` from the user's own runs; 0: none; shipped "

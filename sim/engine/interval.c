@@ -59,7 +59,20 @@ double interval_source_error(const struct system *system, const struct model *mo
                : shift;
 }
 
-double interval_half_width(const struct system *system, const struct model *model,
+double interval_slice(const struct model *model, int tp)
+{
+    return (double)model->hidden / tp;
+}
+
+double interval_slice_error(const struct stack *stack, const struct model *model, int tp)
+{
+    const struct stack_errors *errors = &stack->errors;
+    if (!(errors->slice > 0 && errors->usual_slice > 0))
+        return 0;
+    return errors->slice * fabs(log(interval_slice(model, tp) / errors->usual_slice));
+}
+
+double interval_half_width(const struct system *system, const struct model *model, int tp,
                            const struct time_parts *parts)
 {
     const struct stack *stack = &system->stack;
@@ -69,7 +82,9 @@ double interval_half_width(const struct system *system, const struct model *mode
     double of_stack = interval_of_widths(&stack->errors.widths, shares);
     if (!(of_stack > 0))
         of_stack = stack->errors.log;
-    double with_shift = hypot(of_stack, interval_source_error(system, model));
+    double shift =
+        hypot(interval_source_error(system, model), interval_slice_error(stack, model, tp));
+    double with_shift = hypot(of_stack, shift);
     if (of_stack > 0 && profile->measured && !profile->is_disturbed)
         return with_shift;
     return fmax(with_shift, profile->error_log);

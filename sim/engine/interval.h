@@ -13,12 +13,20 @@ void interval_shares(const struct time_parts *parts, double shares[NUM_ERROR_PAR
 /* Half width in log time from these weights. */
 double interval_of_widths(const struct error_widths *widths, const double shares[NUM_ERROR_PARTS]);
 
-/* Half width in log time: sqrt(scatter^2 + shift^2). The scatter of single runs is computed from
- * the stack's widths by class of time, or is its error_log if it has no widths. The shift is
- * interval_source_error. If the stack has no error, or if the profile was not measured or its
- * measurement was disturbed, the result is at least the profile's error_log. */
-double interval_half_width(const struct system *system, const struct model *model,
+/* Columns of the slice of a hidden vector's matrix that each tensor rank has. */
+double interval_slice(const struct model *model, int tp);
+
+/* Half width in log time: sqrt(scatter^2 + shift^2 + slice^2). The scatter of single runs is
+ * computed from the stack's widths by class of time, or is its error_log if it has no widths. The
+ * shift is interval_source_error, and the slice's part is interval_slice_error. If the stack has no
+ * error, or if the profile was not measured or its measurement was disturbed, the result is at
+ * least the profile's error_log. */
+double interval_half_width(const struct system *system, const struct model *model, int tp,
                            const struct time_parts *parts);
+
+/* Half width of the change of the common shift with the width of slices, for a stack on which
+ * nothing was fitted: the stack's slice_error per factor e between this slice and the usual one. */
+double interval_slice_error(const struct stack *stack, const struct model *model, int tp);
 
 /* Half width of the common shift of all runs of this stack, GPU and kind of model (dense or with
  * experts). 0 if such runs were fitted. */

@@ -163,7 +163,7 @@ void fill_rates(const struct evaluation *w, double model_flops, struct predictio
     p->tokens_per_s = w->model->batch * w->model->seq / p->step_s;
     p->mfu = model_flops / peak_flops;
     p->hfu = executed_flops(w) / peak_flops;
-    double half_width = interval_half_width(system, w->model, &p->time);
+    double half_width = interval_half_width(system, w->model, w->plan->tp, &p->time);
     p->step_low_s = p->step_s * exp(-half_width);
     p->step_high_s = p->step_s * exp(half_width);
 }

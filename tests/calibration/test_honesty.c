@@ -277,23 +277,23 @@ static struct system made_system(bool measured, double of_profile, double of_sta
 START_TEST(a_measured_stack_sets_the_interval_on_a_measured_profile)
 {
     struct system system = made_system(true, 0.2, 0.1);
-    ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.1);
+    ck_assert_double_eq(interval_half_width(&system, &model, 1, &half_data), 0.1);
 }
 END_TEST
 
 START_TEST(a_stack_without_runs_has_the_interval_of_its_profile)
 {
     struct system system = made_system(true, 0.2, 0);
-    ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.2);
+    ck_assert_double_eq(interval_half_width(&system, &model, 1, &half_data), 0.2);
 }
 END_TEST
 
 START_TEST(on_an_unmeasured_profile_the_wider_interval_is_used)
 {
     struct system system = made_system(false, 0.2, 0.1);
-    ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.2);
+    ck_assert_double_eq(interval_half_width(&system, &model, 1, &half_data), 0.2);
     system.stack.errors.log = 0.3;
-    ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.3);
+    ck_assert_double_eq(interval_half_width(&system, &model, 1, &half_data), 0.3);
 }
 END_TEST
 
@@ -302,9 +302,9 @@ START_TEST(a_disturbed_profiles_interval_is_at_least_its_held_out_error)
 {
     struct system system = made_system(true, 0.3, 0.1);
     system.profile.is_disturbed = true;
-    ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.3);
+    ck_assert_double_eq(interval_half_width(&system, &model, 1, &half_data), 0.3);
     system.stack.errors.log = 0.4;
-    ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.4);
+    ck_assert_double_eq(interval_half_width(&system, &model, 1, &half_data), 0.4);
 }
 END_TEST
 
@@ -314,7 +314,20 @@ START_TEST(the_parts_errors_add_in_squares_weighted_by_share)
     system.stack.errors.widths =
         (struct error_widths){ .common = 0.03, .compute = 0.08, .data = 0.24 };
     /* sqrt(0.03^2 + 0.04^2 + 0.12^2) */
-    ck_assert_double_eq_tol(interval_half_width(&system, &model, &half_data), 0.13, TINY);
+    ck_assert_double_eq_tol(interval_half_width(&system, &model, 1, &half_data), 0.13, TINY);
+}
+END_TEST
+
+/* 0.13^2 = 0.12^2 + 0.05^2: a slice half as wide as usual, and one twice as wide. */
+START_TEST(an_unmeasured_stack_is_less_certain_far_from_the_usual_slice)
+{
+    struct system system = made_system(true, 0.2, 0.12);
+    struct model wide = { .hidden = 4096 };
+    system.stack.errors.slice = 0.05 / log(2);
+    system.stack.errors.usual_slice = 2048;
+    ck_assert_double_eq_tol(interval_half_width(&system, &wide, 1, &half_data), 0.13, TINY);
+    ck_assert_double_eq_tol(interval_half_width(&system, &wide, 2, &half_data), 0.12, TINY);
+    ck_assert_double_eq_tol(interval_half_width(&system, &wide, 4, &half_data), 0.13, TINY);
 }
 END_TEST
 
@@ -360,6 +373,7 @@ static Suite *suite(void)
     tcase_add_test(hand, on_an_unmeasured_profile_the_wider_interval_is_used);
     tcase_add_test(hand, a_disturbed_profiles_interval_is_at_least_its_held_out_error);
     tcase_add_test(hand, the_parts_errors_add_in_squares_weighted_by_share);
+    tcase_add_test(hand, an_unmeasured_stack_is_less_certain_far_from_the_usual_slice);
     tcase_add_test(hand, the_parts_of_a_step_have_shares_that_add_up_to_1);
     suite_add_tcase(s, hand);
     return s;

@@ -46,6 +46,80 @@ START_TEST(rows_that_scatter_more_than_others_widen_their_tier)
 }
 END_TEST
 
+/* By hand: slopes of 0.1 and -0.2 have a mean square of 0.025; the quantile of t with 2 degrees of
+ * freedom, as the expansion gives it, is within 4 % of 2.92. Sources of a seen stack do not count.
+ */
+START_TEST(the_trend_with_slices_is_that_of_the_sources_slopes)
+{
+    struct source_shift stacks[] = { made("a", TIER_NEW_STACK, 0), made("b", TIER_NEW_GPU, 0),
+                                     made("c", TIER_SEEN, 0) };
+    struct source_shifts three = { .at = stacks, .count = 3 };
+    stacks[0].slope = 0.1;
+    stacks[0].slice = 1000;
+    stacks[1].slope = -0.2;
+    stacks[1].slice = 4000;
+    stacks[2].slope = 5;
+    stacks[2].slice = 1;
+    struct slice_trend trend = slice_trend_find(&three, NULL);
+    ck_assert_double_eq_tol(trend.width, 2.92 * sqrt(0.025), 0.04 * trend.width);
+    ck_assert_double_eq_tol(trend.usual, 2000, 1e-6);
+    ck_assert_double_eq_tol(slice_width(&trend, TIER_NEW_STACK, log(1000)), trend.width * log(2),
+                            1e-9);
+    ck_assert_double_eq_tol(slice_width(&trend, TIER_NEW_STACK, log(4000)), trend.width * log(2),
+                            1e-9);
+    ck_assert_double_eq(slice_width(&trend, TIER_NEW_GPU, log(4000)), 0);
+    ck_assert_double_eq(slice_width(&trend, TIER_SEEN, log(4000)), 0);
+    ck_assert_double_eq(slice_trend_find(&three, "a").width, 0);
+}
+END_TEST
+
+/* Errors of -0.1, 0, 0.1, 0.2 at slices of 1, 2, 4, 8 thousand: 0.1 per ln(2). If slices are equal,
+ * the slope is not known. */
+START_TEST(a_sources_slope_is_the_regression_of_its_errors_on_its_slices)
+{
+    struct left_out_row rows[4];
+    for (int i = 0; i < 4; i++)
+        rows[i] = (struct left_out_row){ .id = "row",
+                                         .tier = TIER_NEW_STACK,
+                                         .error = 0.1 * (i - 1),
+                                         .slice = log(1000 << i),
+                                         .is_dense = true };
+    struct left_out source = { .source = "made", .rows = rows, .num_rows = 4 };
+    struct source_shifts found;
+    source_shifts_find(&source, 1, NULL, &found);
+    ck_assert_double_eq_tol(found.at[0].slope, 0.1 / log(2), 1e-3);
+    ck_assert_double_eq_tol(found.at[0].slice, 2828, 1);
+    source_shifts_release(&found);
+    for (int i = 0; i < 4; i++)
+        rows[i].slice = log(1000);
+    source_shifts_find(&source, 1, NULL, &found);
+    ck_assert_double_eq(found.at[0].slope, 0);
+    source_shifts_release(&found);
+}
+END_TEST
+
+/* 0.5^2 = 0.3^2 + 0.4^2, where 0.4 is the trend's half width for a slice that is e times wider. */
+START_TEST(a_row_far_from_the_usual_slice_needs_less_shift)
+{
+    struct source_shift others[] = { made("a", TIER_NEW_STACK, 0), made("b", TIER_NEW_STACK, 0) };
+    struct source_shifts known = { .at = others, .count = 2 };
+    others[0].slope = others[1].slope = 0.1;
+    others[0].slice = others[1].slice = 1000;
+    double width = slice_trend_find(&known, NULL).width;
+    double error = hypot(0.3, width);
+    struct left_out_row rows[] = {
+        { "a", TIER_NEW_STACK, error, 0, log(1000) + 1, true },
+        { "b", TIER_NEW_STACK, error, 0, log(1000), true },
+    };
+    struct left_out source = { .source = "made", .rows = rows, .num_rows = 2 };
+    struct source_shifts found;
+    source_shifts_find(&source, 1, &known, &found);
+    ck_assert_double_eq_tol(found.at[0].needs[0], 0.3, 1e-3);
+    ck_assert_double_eq_tol(found.at[0].needs[NUM_NEEDS - 1], error, 1e-3);
+    source_shifts_release(&found);
+}
+END_TEST
+
 START_TEST(a_measured_stack_and_gpu_have_no_shift)
 {
     struct source_shift seen = made("one", TIER_SEEN, 0.3);
@@ -74,13 +148,13 @@ END_TEST
 START_TEST(the_shift_that_covers_a_row_is_the_rest_of_its_squared_error)
 {
     struct left_out_row rows[] = {
-        { "a", TIER_NEW_STACK, -0.5, 0.3, true },
-        { "b", TIER_NEW_STACK, 0.2, 0.3, true },
-        { "c", TIER_NEW_STACK, 0.9, 0.1, false },
+        { "a", TIER_NEW_STACK, -0.5, 0.3, 0, true },
+        { "b", TIER_NEW_STACK, 0.2, 0.3, 0, true },
+        { "c", TIER_NEW_STACK, 0.9, 0.1, 0, false },
     };
     struct left_out source = { .source = "made", .rows = rows, .num_rows = 3 };
     struct source_shifts found;
-    source_shifts_find(&source, 1, &found);
+    source_shifts_find(&source, 1, NULL, &found);
     ck_assert_int_eq(found.count, 1);
     ck_assert_int_eq(found.at[0].groups, 2);
     ck_assert_double_eq(found.at[0].needs[0], 0);
@@ -138,7 +212,7 @@ START_TEST(shipped_left_out_errors_equal_refits_without_the_source)
     struct err err = { 0 };
     ck_assert_msg(fit_table_load(NULL, &table, &err), "%s", err.msg);
     ck_assert_msg(leave_out(&table, names[_i], 2, &source, &err), "%s", err.msg);
-    source_shifts_find(&source, 1, &found);
+    source_shifts_find(&source, 1, NULL, &found);
     ck_assert_msg(source_shifts_load(&shipped, &err), "%s", err.msg);
     for (int i = 0; i < found.count; i++)
         for (int k = 0; k < shipped.count; k++)
@@ -147,6 +221,7 @@ START_TEST(shipped_left_out_errors_equal_refits_without_the_source)
                 ck_assert_double_eq_tol(found.at[i].median, shipped.at[k].median, 1e-9);
                 ck_assert_double_eq_tol(found.at[i].bias, shipped.at[k].bias, 1e-9);
                 ck_assert_double_eq_tol(found.at[i].scatter, shipped.at[k].scatter, 1e-9);
+                ck_assert_double_eq_tol(found.at[i].slope, shipped.at[k].slope, 1e-9);
             }
     source_shifts_release(&found);
     source_shifts_release(&shipped);
@@ -161,6 +236,9 @@ static Suite *suite(void)
     TCase *laws = tcase_create("laws");
     tcase_add_test(laws, a_tiers_width_is_that_of_a_t_distribution_over_sources);
     tcase_add_test(laws, rows_that_scatter_more_than_others_widen_their_tier);
+    tcase_add_test(laws, the_trend_with_slices_is_that_of_the_sources_slopes);
+    tcase_add_test(laws, a_sources_slope_is_the_regression_of_its_errors_on_its_slices);
+    tcase_add_test(laws, a_row_far_from_the_usual_slice_needs_less_shift);
     tcase_add_test(laws, a_measured_stack_and_gpu_have_no_shift);
     tcase_add_test(laws, a_wider_shift_covers_no_fewer_rows);
     tcase_add_test(laws, the_shift_that_covers_a_row_is_the_rest_of_its_squared_error);
