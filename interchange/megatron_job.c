@@ -254,7 +254,7 @@ static void write_offload(const struct job *job, struct megatron_args *to)
     }
     if (plan_offloads(&job->plan, OFFLOAD_ACTIVATIONS)) {
         to->offload_activations = true;
-        /* the backward needs the last layer's activations at once */
+        /* the backward begins with the last layer, so its activations stay */
         to->offload_layers = job->model.layers - 1;
     }
 }

@@ -1,8 +1,8 @@
-/* Megatron-LM's rules. It checks rules P at its start; a job that breaks a rule R fails while it
- * runs; rules E concern experts; rules X reject plans and models that it has no arguments for.
- * Source of P and R: validate_args, TransformerConfig, and later calls that raise errors,
- * NVIDIA/Megatron-LM@d98e8a6. Rows are checked in order, so a rule may rely on the rules above
- * it. */
+/* Megatron-LM's rules. Megatron-LM checks rules P at its start; a job that breaks a rule R fails
+ * while it runs; rules E concern experts; rules X reject plans and models for which it has no
+ * arguments. Source of P and R: validate_args, TransformerConfig, and later calls that raise
+ * errors, NVIDIA/Megatron-LM@d98e8a6. Rows are checked in order, so a rule may rely on the rules
+ * above it. */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"

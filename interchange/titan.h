@@ -19,7 +19,7 @@ struct titan_args {
     const char *parts; /* module names of each chunk, as a Python list */
     int pp_microbatches, pp_microbatch_size;
     int cp, rotate, ep;
-    int microbatch_tokens, step_tokens, context; /* 0: older keys state them */
+    int microbatch_tokens, step_tokens, context; /* 0: the file has older keys instead */
     bool no_graphs;
     int local_batch, global_batch, seq;
     int dtype, param_dtype; /* 0: float32 */

@@ -1,4 +1,5 @@
-/* Attention between the projections: queries meet keys, probabilities meet values. */
+/* The attention core, which is attention between its projections: scores of queries and keys,
+ * softmax, and the sum of values weighted by the probabilities. */
 #include "models/layer_part.h"
 
 #include <math.h>

@@ -106,9 +106,9 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
 struct ops later_forward(const struct model *model, const struct layer_dims *dims,
                          const struct layer_options *options, struct arena *arena);
 
-/* Number of row blocks in which the head computes its logits, whose sizes differ by at most one
- * row; 0: all rows at once. With row blocks the forward keeps no logits, and the backward
- * recomputes them block by block. */
+/* Number of row blocks, equal in size up to one row, in which the head computes its logits; 0: all
+ * rows at once. With row blocks the forward keeps no logits, and the backward recomputes them block
+ * by block. */
 double head_row_blocks(const struct layer_dims *dims, const struct layer_options *options);
 
 /* The backward of a forward list, in reverse order. Each op is tagged as input gradient (B) or

@@ -208,7 +208,8 @@ struct op_weight {
     bool is_vocabulary;
     bool feeds_stream;  /* the output of the weight's layer is added to the residual stream */
     bool is_frozen;     /* has no gradient */
-    bool is_of_adapter; /* one of a linear layer's two narrow products (models/trained.h) */
+    bool is_of_adapter; /* belongs to an adapter: one of two narrow products beside a linear layer
+                           (models/trained.h) */
     bool is_of_experts; /* an expert's weight: its gradient is reduced over other ranks than those
                            of dense weights */
 };

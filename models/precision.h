@@ -49,8 +49,8 @@ struct recipe {
                                   (sim/collective/generation.h) */
     int aligned_rows;          /* an expert's rows are padded to a multiple of this number */
     bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
-    bool requantizes;          /* quantising a value again later gives the same result; scales of
-                                  earlier steps move on in between */
+    bool requantizes;          /* quantising a value again later gives the same result, which is not
+                                  so if scales come from earlier steps and change in between */
 };
 
 struct precision_row {

@@ -36,7 +36,8 @@ void evidence_gather(const struct run_case *const *of, int n, const struct run_c
         for (int i = 0; i < n; i++) {
             if ((of[i]->model.hidden != model->hidden) != is_other)
                 continue;
-            /* the i-th of `found` is taken if i x room / found reaches a new whole number */
+            /* takes `room` cases at even distances: case i of `found` if i x room / found passes a
+             * whole number */
             long long before = (long long)seen * room / found;
             long long after = (long long)(seen + 1) * room / found;
             seen++;

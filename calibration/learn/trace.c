@@ -17,8 +17,8 @@
 
 enum { HEAD_BYTES = 1 << 16 };
 /* A pause between optimizer kernels separates two phases if it is longer than phase_share of the
- * longest such pause. If the longest is below the share shortest_pause of the trace, the trace has
- * one phase. */
+ * longest such pause. If the longest is shorter than the fraction shortest_pause of the trace's
+ * duration, the trace has one phase. */
 static const double phase_share = 0.25, shortest_pause = 0.01;
 
 /* --- events -------------------------------------------------------------------------------- */

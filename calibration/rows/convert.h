@@ -24,8 +24,8 @@ struct run_case {
     struct system *system;
     const char *memory_stack; /* the stack whose memory constants are used: the row's own, unless
                                  match.json names another */
-    /* its sequence length is that of the run; its batch is the number of sequences that pass
-     * through the pipeline before it drains */
+    /* with the run's sequence length; its batch is the number of sequences that pass through the
+     * pipeline before it drains */
     struct model model;
     int pipeline_runs; /* how often the pipeline fills and drains in a step */
     struct plan plan;  /* it has passed plan_check and system_check */

@@ -1,4 +1,4 @@
-/* Reads what a run trains from a command line: batch, sequence length, routing of experts, packed
+/* Reads from a command line what a run trains: batch, sequence length, routing of experts, packed
  * documents. Values that the user did not give are noted as assumptions. */
 #include "cli/input/setup_part.h"
 

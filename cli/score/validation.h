@@ -26,7 +26,7 @@ struct validation {
     struct preferences preferences;
     struct choices choices;
     struct interval_needs intervals;
-    struct diagnoses why; /* reasons of errors; empty unless requested */
+    struct diagnoses why; /* possible causes of errors; empty without --why */
 };
 
 /* The number of occurrences of a text. Lists are sorted by falling number. */

@@ -1,8 +1,8 @@
 /* cli/views/kinds.h - the best plan of each kind, and the number of similar plans.
  *
- * Plans are of one kind if they have the same tp, cp, ep, pp and micro-batch, and both or neither
- * shard parameters (ZeRO-3) and recompute everything. Chunks, sequence parallelism, other ZeRO
- * stages and selective recompute do not make another kind. */
+ * Plans are of one kind if they have the same tp, cp, ep, pp and micro-batch, if both or neither
+ * shard parameters (ZeRO-3), and if both or neither recompute everything. Chunks, sequence
+ * parallelism, other ZeRO stages and selective recompute do not make another kind. */
 #ifndef CLI_VIEWS_KINDS_H
 #define CLI_VIEWS_KINDS_H
 
