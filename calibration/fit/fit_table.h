@@ -45,7 +45,8 @@ struct fit_rows {
 struct fit_job {
     char name[40];
     char summary[256];
-    double prior_weight; /* weight of one unit of log(constant / prior) */
+    double prior_weight; /* weight of a constant's deviation, log(constant / prior), relative to the
+                            errors of rows */
     double loss_scale;   /* errors above this count by their size instead of their square */
     double cutoff;       /* errors above this have the effect of this error */
     /* the job has no rows; its constants are medians over other stacks

@@ -125,8 +125,8 @@ static void issue(const struct timed_call *x, enum comm_kind kind, size_t count)
     x->host->comm_api->issue(&call);
 }
 
-/* Issues a message to the other rank and one back. They count as two messages; so the clocks of the
- * two ranks need not be compared. */
+/* Issues a message to the other rank and one back. They count as two messages, so that the clocks
+ * of the two ranks need not be compared. */
 static void issue_ping(const struct timed_call *x, size_t count)
 {
     bool begins = x->group->index == 0;
