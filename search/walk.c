@@ -62,8 +62,6 @@ static bool score(void *context, const struct plan *plan)
     struct ranked_plan ranked = { .plan = *plan };
     double memory_bytes = walk->system->gpu.memory_bytes;
     double floor_bytes = space_floor_bytes(&visit->floors, visit->worker->evaluator, plan);
-    if (parts_are_open(walk->space, plan) && floor_bytes <= memory_bytes)
-        floor_bytes = parts_least_bytes(walk->space, visit->worker->evaluator, plan);
     if (floor_bytes > memory_bytes && tally_has_leaner(tally, floor_bytes)) {
         tally->over_memory++;
         return true;
