@@ -170,6 +170,23 @@ bool replays_overlap(unsigned replays)
     return replays_outermost(replays) != replays;
 }
 
+static int num_parts(unsigned replays)
+{
+    int count = 0;
+    for (; replays; replays &= replays - 1)
+        count++;
+    return count;
+}
+
+void replays_list(unsigned all, struct replay_sets *out)
+{
+    out->count = 0;
+    for (int size = 1; size <= num_parts(all); size++)
+        for (unsigned set = replays_next(0, all); set; set = replays_next(set, all))
+            if (num_parts(set) == size && !replays_overlap(set))
+                out->at[out->count++] = set;
+}
+
 /* The part that replays an op. An op that quantises an output which a part drops belongs to that
  * part. */
 static const struct part *part_of(const struct parts_of_regions *parts_of, int region,

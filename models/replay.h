@@ -82,6 +82,12 @@ static inline unsigned replays_next(unsigned set, unsigned all)
  * moe. replays_outermost: the set without such inner parts, which repeats and frees the same. */
 bool replays_overlap(unsigned replays);
 unsigned replays_outermost(unsigned replays);
+/* All sets of the parts in `all` without such an overlap, by rising number of parts. */
+struct replay_sets {
+    unsigned at[1u << REPLAY_PER_OP];
+    int count;
+};
+void replays_list(unsigned all, struct replay_sets *out);
 /* The ops that a set of parts replays: all ops of the regions in `has`, and the ops that quantise
  * an output of the regions in `drops`. */
 struct replayed_regions {

@@ -222,7 +222,7 @@ static bool has_no_room(struct examination *at, const struct plan *plan)
     const struct space *space = at->bnb->search->space;
     struct evaluator *evaluator = at->worker->evaluator;
     return is_too_large(at, parts_are_open(space, plan)
-                                ? parts_least_bytes(space, evaluator, plan)
+                                ? parts_least_bytes(evaluator, plan)
                                 : evaluate_first_stage_bytes(evaluator, plan));
 }
 

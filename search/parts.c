@@ -22,14 +22,6 @@ struct plan parts_plan(const struct plan *plan, unsigned parts)
     return with;
 }
 
-static int count_parts(unsigned parts)
-{
-    int count = 0;
-    for (; parts; parts &= parts - 1)
-        count++;
-    return count;
-}
-
 static bool has_subset(const unsigned *sets, int count, unsigned parts)
 {
     for (int i = 0; i < count; i++)
@@ -43,28 +35,12 @@ static bool may_be(const struct space *space, const struct plan *plan)
     return forbidden_allows(&space->forbidden, "recompute", plan) && !space_check(space, plan);
 }
 
-/* The sets of the model's modules, by rising number of modules; returns their number. Sets with a
- * module inside another are left out. */
-static int list_sets(const struct model *model, unsigned sets[MOST_SETS])
-{
-    unsigned possible = plan_possible_replays(model);
-    int count = 0;
-    for (int size = 1; size <= REPLAY_PER_OP; size++)
-        for (unsigned parts = replays_next(0, possible); parts;
-             parts = replays_next(parts, possible))
-            if (count_parts(parts) == size && !replays_overlap(parts))
-                sets[count++] = parts;
-    return count;
-}
-
 /* The sets that were tried for a candidate. */
 struct trial_sets {
     const struct space *space;
     struct evaluator *evaluator;
     const struct sets_memory *memory; /* lower bounds for each set */
     const struct plan *candidate;
-    unsigned all[MOST_SETS];
-    int num_all;
     unsigned leanest; /* 0: none yet */
     double leanest_bytes;
 };
@@ -88,17 +64,18 @@ static void keep_leaner(struct trial_sets *tried, unsigned parts, double bytes)
  * comes before all others, so that few others are tried. */
 static void find_leanest(struct trial_sets *tried)
 {
+    const struct replay_sets *all = &tried->memory->sets->all;
     double bounds[MOST_SETS], most_bytes = HUGE_VAL;
     int lowest = 0;
-    for (int i = 0; i < tried->num_all; i++) {
-        bounds[i] = sets_least_bytes(tried->memory, tried->all[i], HUGE_VAL);
+    for (int i = 0; i < all->count; i++) {
+        bounds[i] = sets_least_bytes(tried->memory, all->at[i], HUGE_VAL);
         lowest = bounds[i] < bounds[lowest] ? i : lowest;
     }
-    if (tried->num_all > 0)
-        most_bytes = peak_with(tried, tried->all[lowest]);
-    for (int i = 0; i < tried->num_all; i++)
+    if (all->count > 0)
+        most_bytes = peak_with(tried, all->at[lowest]);
+    for (int i = 0; i < all->count; i++)
         if (bounds[i] <= fmin(most_bytes, tried->leanest != 0 ? tried->leanest_bytes : HUGE_VAL))
-            keep_leaner(tried, tried->all[i], peak_with(tried, tried->all[i]));
+            keep_leaner(tried, all->at[i], peak_with(tried, all->at[i]));
 }
 
 int parts_that_fit(const struct space *space, struct evaluator *evaluator, double most_bytes,
@@ -107,9 +84,9 @@ int parts_that_fit(const struct space *space, struct evaluator *evaluator, doubl
     struct trial_sets tried = { .space = space, .evaluator = evaluator, .candidate = plan };
     int count = 0;
     tried.memory = evaluate_sets_memory(evaluator, plan);
-    tried.num_all = list_sets(space->model, tried.all);
-    for (int i = 0; i < tried.num_all; i++) {
-        unsigned parts = tried.all[i];
+    const struct replay_sets *all = &tried.memory->sets->all;
+    for (int i = 0; i < all->count; i++) {
+        unsigned parts = all->at[i];
         if (has_subset(sets, count, parts) ||
             sets_least_bytes(tried.memory, parts, most_bytes) > most_bytes)
             continue;
@@ -128,7 +105,7 @@ int parts_that_fit(const struct space *space, struct evaluator *evaluator, doubl
 int parts_sets(const struct space *space, const struct plan *plan, int sets[MOST_SETS])
 {
     struct plan alike = *plan;
-    unsigned all[MOST_SETS];
+    struct replay_sets all;
     int count = 0;
     alike.stage_replays = NULL;
     alike.num_stage_replays = 0;
@@ -136,25 +113,24 @@ int parts_sets(const struct space *space, const struct plan *plan, int sets[MOST
         sets[0] = (int)plan_replays(&alike);
         return 1;
     }
-    for (int i = 0, num_all = list_sets(space->model, all); i < num_all; i++) {
-        struct plan with = parts_plan(&alike, all[i]);
+    replays_list(plan_possible_replays(space->model), &all);
+    for (int i = 0; i < all.count; i++) {
+        struct plan with = parts_plan(&alike, all.at[i]);
         if (may_be(space, &with))
-            sets[count++] = (int)all[i];
+            sets[count++] = (int)all.at[i];
     }
     return count;
 }
 
-double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
-                         const struct plan *plan)
+double parts_least_bytes(struct evaluator *evaluator, const struct plan *plan)
 {
     const struct sets_memory *memory = evaluate_sets_memory(evaluator, plan);
-    unsigned possible = plan_possible_replays(space->model);
+    const struct replay_sets *all = &memory->sets->all;
     double least_bytes = HUGE_VAL;
     if (memory->num_stages == 0)
         return evaluate_leanest_bytes(evaluator, plan);
-    for (unsigned parts = replays_next(0, possible); parts; parts = replays_next(parts, possible))
-        if (!replays_overlap(parts))
-            least_bytes = fmin(least_bytes, sets_least_bytes(memory, parts, HUGE_VAL));
+    for (int i = 0; i < all->count; i++)
+        least_bytes = fmin(least_bytes, sets_least_bytes(memory, all->at[i], HUGE_VAL));
     return least_bytes;
 }
 

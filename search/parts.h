@@ -25,8 +25,7 @@ int parts_that_fit(const struct space *space, struct evaluator *evaluator, doubl
                    const struct plan *plan, unsigned sets[MOST_SETS], double bytes[MOST_SETS]);
 
 /* A lower bound of the peaks of all sets. */
-double parts_least_bytes(const struct space *space, struct evaluator *evaluator,
-                         const struct plan *plan);
+double parts_least_bytes(struct evaluator *evaluator, const struct plan *plan);
 
 /* Gives the plan the least set that fits and has the shortest step (the first of equally fast sets)
  * or, if no set fits, the set that needs the least memory. Returns the plan's peak. */

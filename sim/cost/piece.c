@@ -1021,18 +1021,18 @@ const struct pieces_sets *pieces_sets_of(const struct model *model,
 {
     unsigned possible = plan_possible_replays(model);
     struct pieces_sets *sets = ARENA_NEW(arena, struct pieces_sets);
+    replays_list(possible, &sets->all);
     for (int piece = 0; piece < NUM_PIECES; piece++) {
         const struct replay_source *source = &sources->at[piece];
         if (!sources->is_there[piece])
             continue;
         struct set_bytes *of = ARENA_ARRAY(arena, struct set_bytes, possible + 1);
         sets->of[piece] = of;
-        for (unsigned set = replays_next(0, possible); set; set = replays_next(set, possible)) {
+        for (int i = 0; i < sets->all.count; i++) {
             double freed_of[NUM_OP_REGIONS];
-            if (replays_overlap(set))
-                continue;
-            of[set].freed = ledger_freed(&source->ledger, set, freed_of);
-            of[set].moment = most_moment_bytes(source, freed_of);
+            struct set_bytes *bytes = &of[sets->all.at[i]];
+            bytes->freed = ledger_freed(&source->ledger, sets->all.at[i], freed_of);
+            bytes->moment = most_moment_bytes(source, freed_of);
         }
     }
     return sets;

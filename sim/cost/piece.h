@@ -134,14 +134,14 @@ const struct pieces_sources *pieces_sources_of(const struct system *system,
  * modules frees more bytes or has a smaller largest moment, and repeating takes no time. */
 struct pieces pieces_replaying(const struct model *model, const struct pieces *pieces,
                                const struct pieces_sources *sources, unsigned replays);
-/* replayed_bytes and replayed_moment_bytes of pieces_replaying, for each set of the model's modules
- * by piece; NULL: the piece is no block. Sets with a module inside another (replays_overlap) are
- * left out. In the arena. */
+/* replayed_bytes and replayed_moment_bytes of pieces_replaying for all sets of the model's modules.
+ * In the arena. */
 struct set_bytes {
     double freed, moment;
 };
 struct pieces_sets {
-    const struct set_bytes *of[NUM_PIECES];
+    struct replay_sets all;
+    const struct set_bytes *of[NUM_PIECES]; /* [set]; NULL: the piece is no block */
 };
 const struct pieces_sets *pieces_sets_of(const struct model *model,
                                          const struct pieces_sources *sources, struct arena *arena);

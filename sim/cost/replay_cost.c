@@ -59,13 +59,12 @@ struct replay_cost replay_cost_of(const struct list_timer *timer,
 struct replay_cost least_replay_cost(const struct replay_source *source, unsigned parts)
 {
     struct replay_cost least = { .moment_bytes = HUGE_VAL };
-    for (unsigned replays = replays_next(0, parts); replays;
-         replays = replays_next(replays, parts)) {
+    struct replay_sets sets;
+    replays_list(parts, &sets);
+    for (int i = 0; i < sets.count; i++) {
         double freed_of[NUM_OP_REGIONS];
-        if (replays_overlap(replays))
-            continue;
         least.freed_bytes =
-            fmax(least.freed_bytes, ledger_freed(&source->ledger, replays, freed_of));
+            fmax(least.freed_bytes, ledger_freed(&source->ledger, sets.at[i], freed_of));
         least.moment_bytes = fmin(least.moment_bytes, most_moment_bytes(source, freed_of));
     }
     return least;

@@ -790,11 +790,11 @@ void plan_sets_memory(const struct memory_input *in, const struct pieces_sets *s
                       struct sets_memory *out)
 {
     out->num_stages = 0;
+    out->sets = sets;
     if (!sets_have_bounds(in))
         return;
     struct stage_memory common = common_memory(in);
     out->pieces = in->pieces;
-    out->sets = sets;
     out->factor = 1 + in->system->stack.memory.allocator_slack;
     out->further_bytes = common.network_bytes + common.context_bytes;
     out->num_modules = in->model->mtp;

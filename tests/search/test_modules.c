@@ -298,7 +298,7 @@ static bool check_sets(void *context, const struct plan *first)
     if (plan.recompute != RECOMPUTE_SELECTIVE || of->checked % 7 != 0)
         return ++of->checked > 0;
     double least_bytes = evaluate_leanest_bytes(of->evaluator, &plan);
-    double parts_bytes = parts_least_bytes(of->space, of->evaluator, &plan);
+    double parts_bytes = parts_least_bytes(of->evaluator, &plan);
     const struct sets_memory *sets = evaluate_sets_memory(of->evaluator, &plan);
     for (plan.replays = 1; plan.replays <= possible; plan.replays++) {
         if ((plan.replays & possible) != plan.replays || space_check(of->space, &plan))
