@@ -7,7 +7,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORK = os.path.join(os.environ.get('BUILD', os.path.join(ROOT, 'build')), 'mutants')
 TREE = os.path.join(WORK, 'tree')
 BUILT = os.path.join(TREE, 'build/release')
-MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'BUILD=build']  # a BUILD in the environment has no effect
+# SHARED_CFLAGS: files that the CUDA plugin shares export their functions here, as all others do.
+# A BUILD in the environment has no effect.
+MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'SHARED_CFLAGS=-fPIC', 'BUILD=build']
 PLAIN = 'CFLAGS=-fPIC -g0'
 # Undefined behaviour that VARIANT=asan would report, such as an index beyond an array, stops a
 # mutant with a trap.
