@@ -385,8 +385,8 @@ START_TEST(unknown_words_are_usage_errors_naming_the_word)
 }
 END_TEST
 
-/* 12 layers have one split for some numbers of stages, and several for others. 14 layers on 4 stages
- * have only splits that list the layers. */
+/* 12 layers have one split for some numbers of stages, and several for others. 14 layers on 4
+ * stages have only splits that list the layers. */
 START_TEST(the_plan_of_a_begun_block_has_one_of_its_splits)
 {
     static const int layers[] = { 12, 14 };
