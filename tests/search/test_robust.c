@@ -281,6 +281,26 @@ START_TEST(the_best_plan_changes_exactly_at_the_reported_factor)
 }
 END_TEST
 
+/* Closer to the present constants than the reported factor, no class changes the best plan. The
+ * bisection ends at most 2^-8 of its step beyond the last factor without a change. */
+START_TEST(no_class_changes_the_best_plan_before_the_tipping_point)
+{
+    const double within = 0.9;
+    struct robust_request request = new_request(0.1);
+    struct tipping_point point = search_tipping_point(&request, within);
+    ck_assert_int_ge(point.cost_class, 0);
+    double change = fabs(point.flip.factor - 1) - within / 256;
+    for (int i = 0; i < num_cost_classes; i++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            struct arena arena = { 0 };
+            struct system at = machine;
+            cost_classes[i].scale(&at, 1 + sign * change, &arena);
+            ck_assert_msg(best_on(&at) == 0, "class %d changes it at %g", i, 1 + sign * change);
+            arena_release(&arena);
+        }
+}
+END_TEST
+
 /* Up to the reported coefficient of variation of routing the choice is the fastest candidate; above
  * it another plan is. */
 START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
@@ -333,6 +353,7 @@ static Suite *suite(void)
                         num_cost_classes);
     tcase_add_test(cases, scaling_a_class_copies_the_profiles_curves);
     tcase_add_test(cases, the_best_plan_changes_exactly_at_the_reported_factor);
+    tcase_add_test(cases, no_class_changes_the_best_plan_before_the_tipping_point);
     tcase_add_test(cases, the_best_plan_changes_at_the_reported_routing_deviation);
     suite_add_tcase(s, cases);
     TCase *threads = tcase_create("threads");

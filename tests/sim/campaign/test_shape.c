@@ -73,6 +73,23 @@ START_TEST(a_shape_has_the_requested_size)
 }
 END_TEST
 
+/* A model has a layer and a head at least, however few parameters are asked for. */
+START_TEST(the_smallest_shape_has_a_layer)
+{
+    static const char *const styles[] = { "llama2-7b", "gpt3-175b", "tiny" };
+    for (int i = 0; i < LENGTH(styles); i++)
+        for (int aspect = 0; aspect < NUM_ASPECTS; aspect++) {
+            struct model style = style_of(styles[i]);
+            double least = shape_least(&style);
+            for (double size = least; size < 50 * least; size *= 1.3) {
+                struct model model = shaped(&style, (enum aspect)aspect, size);
+                ck_assert_int_ge(model.layers, 1);
+                ck_assert_int_ge(model.ffn, 1);
+            }
+        }
+}
+END_TEST
+
 START_TEST(sizes_below_a_layer_and_blocks_of_several_kinds_are_refused)
 {
     struct model style = style_of("llama2-7b"), model;
@@ -98,6 +115,7 @@ static Suite *shape_suite(void)
     tcase_add_test(tcase, a_model_of_1e12_parameters_has_width_30000);
     tcase_add_test(tcase, shapes_of_published_models_are_reproduced);
     tcase_add_loop_test(tcase, a_shape_has_the_requested_size, 0, 4);
+    tcase_add_test(tcase, the_smallest_shape_has_a_layer);
     tcase_add_test(tcase, sizes_below_a_layer_and_blocks_of_several_kinds_are_refused);
     suite_add_tcase(suite, tcase);
     return suite;

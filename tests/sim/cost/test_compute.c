@@ -279,6 +279,8 @@ START_TEST(a_lower_power_limit_slows_only_products_and_attention)
     double capped_s = gemm_s(&capped, &profile, DTYPE_BF16, 8192, 8192, 8192, 0) - profile.kernel_s;
     ck_assert_double_eq_tol(capped_s, full_s / speed, 1e-9);
     ck_assert_double_eq(traffic_s(&capped, &profile, 1e9, 1), traffic);
+    capped.power_w = 2 * profile.power_w; /* measured under a lower limit */
+    ck_assert_double_eq(power_speed(&capped, &profile), 1);
     profile.power_w = 0;
     ck_assert_double_eq(power_speed(&capped, &profile), 1);
     profile_release(&profile);
