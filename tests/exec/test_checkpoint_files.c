@@ -485,6 +485,32 @@ START_TEST(a_slice_has_columns_elements_and_an_array)
 }
 END_TEST
 
+/* A file of zeros has no header, and descriptor -1 takes no bytes. */
+START_TEST(an_error_of_a_file_names_its_path)
+{
+    char path[128];
+    struct err err = { 0 };
+    struct checkpoint_file file;
+    snprintf(path, sizeof path, "%s/zeros", checkpoint_folder);
+    ck_assert(checkpoint_file_create(path, 0, &file, &err));
+    ck_assert_int_eq(ftruncate(file.fd, 4096), 0);
+    checkpoint_file_close(&file);
+    ck_assert(!checkpoint_file_open(path, &file, &err));
+    ck_assert_str_eq(err.where, path);
+    ck_assert_int_eq(unlink(path), 0);
+    err = (struct err){ 0 };
+    ck_assert(checkpoint_file_create(path, 0, &file, &err));
+    int fd = file.fd;
+    file.fd = -1;
+    ck_assert(!checkpoint_file_finish(&file, &(struct checkpoint_header){ .step = 1 }, &err));
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_str_eq(err.where, path);
+    file.fd = fd;
+    checkpoint_file_close(&file);
+    unlink(path);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("checkpoint");
@@ -503,6 +529,7 @@ static Suite *suite(void)
     tcase_add_test(tc, leftovers_of_a_killed_run_do_not_disturb_the_next);
     tcase_add_test(tc, a_run_killed_while_saving_leaves_a_complete_checkpoint);
     tcase_add_test(tc, a_slice_has_columns_elements_and_an_array);
+    tcase_add_test(tc, an_error_of_a_file_names_its_path);
     Suite *s = suite_create("exec/checkpoint: files");
     suite_add_tcase(s, tc);
     return s;

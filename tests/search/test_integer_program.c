@@ -311,6 +311,26 @@ static void make_fatal(void)
     program_add_term(&program, x, 1);
 }
 
+/* The relaxation of 500 columns and 400 rows takes far longer than a millisecond. */
+START_TEST(at_a_time_limit_the_relaxation_stops_too)
+{
+    enum { COLUMNS = 500, ROWS = 400 };
+    struct random rng = random_new(12, 0);
+    for (int j = 0; j < COLUMNS; j++)
+        add_binary(between(&rng, 1, 2));
+    for (int i = 0; i < ROWS; i++) {
+        program_add_row(&program, 1, HUGE_VAL);
+        for (int j = 0; j < COLUMNS; j++)
+            if (random_below(&rng, 3) == 0)
+                program_add_term(&program, j, between(&rng, 0.01, 0.02));
+    }
+    struct program_result result = solve_within((struct program_limits){ .time_s = 1e-3 });
+    ck_assert(result.timed_out);
+    ck_assert_int_eq(result.status, PROGRAM_UNKNOWN);
+    ck_assert_int_eq(result.nodes, 0);
+}
+END_TEST
+
 START_TEST(an_abort_of_glpk_becomes_an_error_with_its_message)
 {
     struct program_result result;
@@ -385,6 +405,7 @@ static Suite *suite(void)
     tcase_add_test(cases, at_a_node_limit_the_best_solution_and_its_gap_are_returned);
     tcase_add_test(cases, a_node_limit_gives_the_same_result_every_time);
     tcase_add_test(cases, at_a_time_limit_it_stops_and_reports_it);
+    tcase_add_test(cases, at_a_time_limit_the_relaxation_stops_too);
     tcase_add_test(cases, an_abort_of_glpk_becomes_an_error_with_its_message);
     tcase_add_test(cases, more_nodes_raise_the_bound);
     tcase_add_test(cases, after_a_fatal_failure_the_next_program_is_solved);

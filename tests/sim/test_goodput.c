@@ -51,6 +51,27 @@ START_TEST(no_other_interval_has_more_goodput_than_the_optimum)
 }
 END_TEST
 
+/* With two levels no other interval, and no other share of checkpoints in storage, keeps more. */
+START_TEST(two_checkpoint_levels_have_their_best_interval_and_share)
+{
+    for (double share = 0.01; share < 1; share *= 3) {
+        struct renewal best = { .mtbf_s = 1e4, .blocked_s = 5, .pending_s = 20, .restart_s = 300 };
+        best.deep.share = share;
+        best.deep.pending_s = 200;
+        best.deep.restart_s = 900;
+        double interval_s = renewal_choose(&best, 1), most = renewal_kept(&best, interval_s);
+        for (double factor = 0.98; factor < 1.03; factor += 0.04)
+            ck_assert_double_lt(renewal_kept(&best, factor * interval_s), most);
+        for (int every = 1; every <= 64; every *= 2) {
+            struct renewal other = best;
+            other.deep.every = every;
+            for (double s = fmax(20, 200.0 / every); s < 1e4; s *= 1.05)
+                ck_assert_double_le(renewal_kept(&other, s), most * (1 + 1e-9));
+        }
+    }
+}
+END_TEST
+
 START_TEST(goodput_of_blocking_checkpoints_equals_dalys_exact_formula)
 {
     struct renewal renewal = { .mtbf_s = 11135.08, .blocked_s = 120, .restart_s = 900 };
@@ -557,6 +578,7 @@ static Suite *suite(void)
     tcase_add_test(forms, goodput_of_blocking_checkpoints_equals_dalys_exact_formula);
     tcase_add_test(forms, a_copy_that_counts_late_costs_as_much_as_a_longer_restart);
     tcase_add_test(forms, two_checkpoint_levels_with_one_unused_equal_one_level);
+    tcase_add_test(forms, two_checkpoint_levels_have_their_best_interval_and_share);
     TCase *drawn = tcase_create("drawn");
     tcase_add_loop_test(drawn, simulated_runs_have_the_goodput_of_the_formula, 0,
                         LENGTH(drawn_cases));

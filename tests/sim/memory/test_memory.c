@@ -331,9 +331,9 @@ START_TEST(the_layout_of_llama_3_fits_the_software_that_ran_it)
 }
 END_TEST
 
-/* In this plan few activations are kept, so the peak is at the end of the step's last backward.
- * Then two of the eight chunks hold whole gradients, and the others hold only the rank's shard.
- * Without overlap of the reduction, all chunks hold whole gradients. */
+/* In these plans few activations are kept, so the peak is at the end of the step's last backward.
+ * Then two of the eight or three chunks hold whole gradients, and the others hold only the rank's
+ * shard. Without overlap of the reduction, all chunks hold whole gradients. */
 START_TEST(reduced_gradients_of_a_chunk_are_freed)
 {
     planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);
@@ -345,6 +345,11 @@ START_TEST(reduced_gradients_of_a_chunk_are_freed)
                             1e-12);
     planned_layout("tp8 cp4 pp16 mb1 vpp8 sp zero2 stages=0,1x126,0 recompute=full overlap=p2p");
     ck_assert_double_eq_tol(planned_memory(1).gradients_bytes, whole_bytes, 1);
+    planned_layout("tp8 cp4 pp16 mb1 vpp3 sp zero1 stages=0,3x32,2x15 recompute=full");
+    whole_bytes = planned_memory(1).gradients_bytes;
+    planned_layout("tp8 cp4 pp16 mb1 vpp3 sp zero2 stages=0,3x32,2x15 recompute=full");
+    ck_assert_double_eq_tol(planned_memory(1).gradients_bytes / whole_bytes, 2.0 / 3 + 1.0 / 128,
+                            1e-12);
 }
 END_TEST
 
