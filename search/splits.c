@@ -187,7 +187,7 @@ static void list_of_vpp(struct list *list, int vpp)
     } else if (!divides_somehow(request) && chunks <= num_layers) {
         add(list, vpp, SPLIT_NEARLY, nearly_even(list, chunks, chunks, 0));
     }
-    if (vpp == 1 || list->found.count > before)
+    if (list->found.count > before)
         add_light(list, vpp);
     if (num_layers % chunks == 0 && request->head_layers >= heavy_head)
         add(list, vpp, SPLIT_ONE_MOVED, one_moved(list, chunks));

@@ -457,11 +457,12 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
-/* A loss that is not finite takes precedence over gradients that are not finite. Gradients that
- * overflow only because of their loss scale are no divergence. */
+/* A loss that is not finite takes precedence over gradients that are not finite; ranks without the
+ * head have a loss of 0. Gradients that overflow only because of their loss scale are no
+ * divergence. */
 static enum divergence_kind divergence_of(const struct rank *rank, bool scale_helps)
 {
-    if (has_head(rank) && !isfinite(rank->readback->loss))
+    if (!isfinite(rank->readback->loss))
         return DIVERGENCE_LOSS;
     if (isfinite(rank->readback->squares[0]) ||
         (rank->machine.storage == DTYPE_FP16 && scale_helps))
