@@ -485,7 +485,16 @@ START_TEST(a_slice_has_columns_elements_and_an_array)
 }
 END_TEST
 
-/* A file of zeros has no header, and descriptor -1 takes no bytes. */
+static void check_unwritten(bool written, const char *path, struct err *err)
+{
+    ck_assert(!written);
+    ck_assert_int_eq(err->code, ERR_SYSTEM);
+    ck_assert_str_eq(err->where, path);
+    *err = (struct err){ 0 };
+}
+
+/* A file of zeros has no header. Descriptor -1 takes no bytes. /dev/null takes bytes, but has no
+ * disk to which they could be flushed. */
 START_TEST(an_error_of_a_file_names_its_path)
 {
     char path[128];
@@ -500,11 +509,14 @@ START_TEST(an_error_of_a_file_names_its_path)
     ck_assert_int_eq(unlink(path), 0);
     err = (struct err){ 0 };
     ck_assert(checkpoint_file_create(path, 0, &file, &err));
+    const struct checkpoint_header header = { .step = 1 };
     int fd = file.fd;
     file.fd = -1;
-    ck_assert(!checkpoint_file_finish(&file, &(struct checkpoint_header){ .step = 1 }, &err));
-    ck_assert_int_eq(err.code, ERR_SYSTEM);
-    ck_assert_str_eq(err.where, path);
+    check_unwritten(checkpoint_file_finish(&file, &header, &err), path, &err);
+    file.fd = open("/dev/null", O_WRONLY);
+    check_unwritten(checkpoint_file_flush(&file, &err), path, &err);
+    check_unwritten(checkpoint_file_finish(&file, &header, &err), path, &err);
+    close(file.fd);
     file.fd = fd;
     checkpoint_file_close(&file);
     unlink(path);

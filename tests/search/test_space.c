@@ -254,6 +254,11 @@ START_TEST(given_chunk_layers_determine_vpp)
     ck_assert_int_gt(seen->count, 0);
     for (int i = 0; i < seen->count; i++)
         ck_assert_int_eq(seen->plans[i].vpp, 2);
+    seen->count = 0;
+    walk_words(24, "pp1 stages=12", NULL); /* one chunk */
+    ck_assert_int_gt(seen->count, 0);
+    for (int i = 0; i < seen->count; i++)
+        ck_assert_int_eq(seen->plans[i].vpp, 1);
 }
 END_TEST
 
