@@ -475,12 +475,32 @@ START_TEST(certificates_of_infeasibility_pass_and_changed_ones_fail)
 }
 END_TEST
 
+START_TEST(a_certificate_without_fixed_words_states_none)
+{
+    struct instance instance;
+    struct err err = { 0 };
+    instance_load(&instance);
+    struct search_request request = instance_request(&instance);
+    request.fix = NULL;
+    struct search_result result = search_of(&request);
+    ck_assert_int_gt(result.num_top, 0);
+    json_t *certificate = certificate_of(&request, &result.top[0], &err);
+    ck_assert_msg(certificate, "%s: %s", err.where, err.msg);
+    const json_t *space = json_object_get(certificate, "space");
+    ck_assert_str_eq(json_string_value(json_object_get(space, "fixed")), "");
+    json_decref(certificate);
+    search_result_release(&result);
+    instance_release(&instance);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("certificate");
     tcase_set_timeout(tc, 600);
     tcase_add_test(tc, valid_certificates_pass_and_changed_ones_fail);
     tcase_add_test(tc, certificates_of_infeasibility_pass_and_changed_ones_fail);
+    tcase_add_test(tc, a_certificate_without_fixed_words_states_none);
     Suite *s = suite_create("certificate");
     suite_add_tcase(s, tc);
     return s;
