@@ -198,7 +198,7 @@ static void print_text(const struct learning *l, const char *output)
            "separate factors for compute, communication and the host; one factor scales all times "
            "of a stack\nprior: the errors of a source share a shift of %.1f %% and scatter by %.1f "
            "%% around it (standard deviations over %d sources, each left out of the fit in turn)\n",
-           100 * l->prior.shift, 100 * l->prior.scatter, l->prior.sources);
+           100 * l->prior.of[TIER_SEEN].scale, 100 * l->prior.scatter, l->prior.sources);
     print_ignored(l);
     if (lessons->count > 0)
         printf("\nnext  simsearch --gpus N --model MODEL --stack %s --learned %s\n",
@@ -227,10 +227,10 @@ static void print_document(const struct learning *l)
                                                      l->lessons.reason[i]));
     for (int i = 0; i < l->lessons.count; i++)
         json_array_append_new(learned, lesson_json(&l->lessons.at[i]));
-    json_t *root =
-        json_pack("{s:i, s:i, s:o, s:o, s:{s:f, s:f, s:i}}", "rows", l->rows.count, "used",
-                  l->lessons.used, "ignored", ignored, "learned", learned, "prior", "shift",
-                  l->prior.shift, "scatter", l->prior.scatter, "sources", l->prior.sources);
+    json_t *root = json_pack("{s:i, s:i, s:o, s:o, s:{s:f, s:f, s:i}}", "rows", l->rows.count,
+                             "used", l->lessons.used, "ignored", ignored, "learned", learned,
+                             "prior", "shift", l->prior.of[TIER_SEEN].scale, "scatter",
+                             l->prior.scatter, "sources", l->prior.sources);
     print_json(root);
     json_decref(root);
 }

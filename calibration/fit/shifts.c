@@ -40,6 +40,7 @@ static const struct field shift_fields[] = {
     { .name = "bias", NUMBER(bias), .doc = "Median of the signed errors." },
     { .name = "scatter", NUMBER(scatter),
       .doc = "Standard deviation of the errors around their bias: the 90th percentile of their distances from it, divided by 1.645." },
+    { .name = "spread", NUMBER(spread), .doc = "Median distance of the errors from their bias." },
     { .name = "slope", NUMBER(slope), .min = -10, .max = 10,
       .doc = "Mean change of its rows' errors per factor e of the width of a rank's slice of a "
              "matrix (hidden size / tp); 0: its slices are too alike." },
@@ -146,11 +147,12 @@ void source_shifts_release(struct source_shifts *shifts)
 /* Standard deviation of errors about the bias, from their 90th percentile: 90 % of normal errors
  * lie within 1.645 standard deviations. A percentile is used because a few rows have other causes
  * of error. */
-static double scatter_of(const double *errors, int n, double bias, double *room)
+static double scatter_of(const double *errors, int n, double bias, double *room, double *spread)
 {
     for (int i = 0; i < n; i++)
         room[i] = fabs(errors[i] - bias);
     numbers_sort(room, (size_t)n);
+    *spread = sorted_quantile(room, n, 0.5);
     return sorted_quantile(room, n, 0.9) / normal_90;
 }
 
@@ -206,7 +208,8 @@ static void add_shift(const struct left_out *source, enum tier tier, struct sour
                                      .p90 = thousandths(score.p90),
                                      .worst = thousandths(score.worst),
                                      .bias = thousandths(score.bias) };
-        to->scatter = thousandths(scatter_of(errors, n, score.bias, room));
+        to->scatter = thousandths(scatter_of(errors, n, score.bias, room, &to->spread));
+        to->spread = thousandths(to->spread);
         snprintf(to->source, sizeof to->source, "%s", source->source);
         set_slope(rows, n, to);
     }
@@ -312,6 +315,22 @@ static double deviation_of(const struct source_shift *of)
 {
     int ninth_tenth = 9 * (NUM_NEEDS - 1) / 10;
     return fmax(fabs(of->bias), of->needs[ninth_tenth] / normal_90);
+}
+
+struct shift_prior shift_prior_find(const struct source_shifts *shifts, enum tier tier,
+                                    const char *without)
+{
+    double squares = prior_sources * (prior_width / normal_90) * (prior_width / normal_90);
+    double count = prior_sources;
+    for (int i = 0; i < shifts->count; i++) {
+        const struct source_shift *of = &shifts->at[i];
+        if ((tier != TIER_SEEN && of->tier != (int)tier) || of->groups < FEWEST_SHIFT_ROWS ||
+            (without && strcmp(of->source, without) == 0))
+            continue;
+        squares += of->bias * of->bias;
+        count++;
+    }
+    return (struct shift_prior){ sqrt(squares / count), count };
 }
 
 /* 0 for TIER_SEEN: rows of a measured stack and GPU have no shift (calibration/fit/widths.h). */

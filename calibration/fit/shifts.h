@@ -27,8 +27,9 @@
 #include "calibration/fit/leave_out.h"
 
 enum {
-    NUM_NEEDS = 21,       /* quantiles 0, 0.05 ... 1 */
-    FEWEST_FOR_SLOPE = 4, /* a source with fewer rows has no slope */
+    NUM_NEEDS = 21,        /* quantiles 0, 0.05 ... 1 */
+    FEWEST_FOR_SLOPE = 4,  /* a source with fewer rows has no slope */
+    FEWEST_SHIFT_ROWS = 4, /* nor is its bias used by `learn` */
 };
 
 /* The rows of one source that are in tier `tier` when the source itself is left out. */
@@ -39,6 +40,7 @@ struct source_shift {
     double median, mean, p90, worst, bias; /* statistics of the absolute errors; bias is signed */
     /* Standard deviation of errors about the bias, estimated as their 90th percentile / 1.645. */
     double scatter;
+    double spread; /* median distance of the errors from the bias */
     /* Mean change of its rows' errors per factor e of the slice of a matrix that a rank has: a
      * regression. 0: the slices of its rows are too alike to tell. */
     double slope;
@@ -73,6 +75,14 @@ double slice_width(const struct slice_trend *trend, enum tier tier, double log_s
 /* Half width of the 90 % interval of a tier's shift, in log time, from all sources except
  * `without`. 0 if no other source is in the tier, or for TIER_SEEN. */
 double shift_width(const struct source_shifts *shifts, enum tier tier, const char *without);
+/* The shift of a further source of a tier, as its known sources `without` one tell: a t
+ * distribution around 0. Only their biases count. For TIER_SEEN the sources of all tiers count. */
+struct shift_prior {
+    double scale, freedom;
+};
+struct shift_prior shift_prior_find(const struct source_shifts *shifts, enum tier tier,
+                                    const char *without);
+
 /* Share of the source's rows that this width covers. */
 double shift_covers(const struct source_shift *of, double width);
 

@@ -2,29 +2,31 @@
  * runs.
  *
  * A row is one measured run, a source the publication or user that it comes from. The logarithm of
- * a row's measured / predicted time is modelled as its source's shift plus the row's own scatter,
- * both normal. Leaving sources out in turn gives both variances: between sources, and within them
- * (calibration/left_out.json). The mean y of n rows is combined with the prior mean m to (m /
- * shift^2 + n y / scatter^2) / (1 / shift^2 + n / scatter^2), the normal-normal posterior (Gelman
- * et al., Bayesian Data Analysis, 2.5). Dense models and models with experts are learned
- * separately.
- *
- * For a stack or a GPU that was never measured, the prior's shift is that of its interval
- * (interval_source_error), which differs between new stacks and new GPUs. */
+ * a row's measured / predicted time is modelled as its source's shift plus the row's own scatter.
+ * Sources that were left out of the fit in turn (calibration/left_out.json) give both: shifts have
+ * a t distribution (shift_prior_find), which differs between new stacks, new GPUs and measured
+ * ones. Scatter has a t distribution with two degrees of freedom, as a few rows of a source are far
+ * off for reasons of their own: of 1, 1.5, 2, 3, 5 and 30 degrees, 2 are the likeliest for every
+ * set of sources with one left out. So a row far from the others hardly counts (Lange, Little and
+ * Taylor 1989, Robust statistical modeling using the t distribution). The factor is the mean of the
+ * posterior distribution, computed on a grid. Dense models and models with experts are learned
+ * separately. */
 #ifndef CALIBRATION_LEARN_LEARN_H
 #define CALIBRATION_LEARN_LEARN_H
 
 #include "calibration/fit/shifts.h"
 #include "sim/cost/learned.h"
 
-/* Standard deviations in log time. */
+/* In log time. */
 struct learn_prior {
-    double shift;   /* between sources; used for stacks and GPUs that were measured */
-    double scatter; /* of rows within a source */
-    int sources;    /* number of sources from which both were computed */
+    struct shift_prior of[NUM_TIERS]; /* of the shift, by tier */
+    double width[NUM_TIERS];          /* half width of its 90 % interval in predictions */
+    double core;    /* scale of the t distribution of rows within a source: half of them lie within
+                       0.8165 of it */
+    double scatter; /* standard deviation of nine tenths of these rows */
+    int sources;    /* number of sources from which they were computed */
 };
 
-enum { FEWEST_SHIFT_ROWS = 4 }; /* a source with fewer rows is not used for `scatter` */
 /* If a run is faster or slower than predicted by more than this factor, its description is taken to
  * be wrong. */
 extern const double most_learned_factor;
@@ -36,6 +38,9 @@ bool learn_prior_find(const struct source_shifts *shifts, const char *without,
 struct lesson {
     struct learned_stack *after; /* a member of the overlay */
     double ratio_before, error_before;
+    int rows;       /* that are used now */
+    double widths;  /* sum of their own half widths */
+    double *ratios; /* of `after` */
 };
 
 struct lessons {

@@ -23,6 +23,14 @@ const struct field learned_fields[] = {
       .doc = "Half width, in log time, of the 90 % interval of the error that all runs still have in common." },
     { .name = "runs", .kind = FIELD_INT, AT(runs), .min = 1, .max = 1e6,
       .doc = "Number of runs from which the factor was learned." },
+    { .name = "prior_ratio", .kind = FIELD_NUMBER, AT(prior_ratio), .min = 0.01, .max = 100, .fallback = "1",
+      .doc = "The factor before these runs." },
+    { .name = "prior_error", .kind = FIELD_NUMBER, AT(prior_error), .min = 0, .max = 10, .fallback = "0",
+      .doc = "Scale of the distribution of its logarithm." },
+    { .name = "prior_freedom", .kind = FIELD_NUMBER, AT(prior_freedom), .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Degrees of freedom of this t distribution; 0: a normal distribution." },
+    { .name = "ratios", .kind = FIELD_OTHER, .fallback = "[]",
+      .doc = "Measured / predicted time of each of these runs; later runs are learned together with them." },
     { .name = "profiles", .kind = FIELD_OTHER, .doc = "Profiles of the GPUs that they ran on." },
 };
 // clang-format on
@@ -53,6 +61,29 @@ static bool read_profiles(const json_t *list, struct arena *arena, struct learne
     return true;
 }
 
+static bool read_ratios(const json_t *list, struct arena *arena, struct learned_stack *out,
+                        struct err *err)
+{
+    size_t count = json_array_size(list);
+    if (list && (!json_is_array(list) || count > MOST_RATIOS))
+        return err_set(err, ERR_INPUT, "ratios", "expected a list of at most %d numbers",
+                       MOST_RATIOS);
+    if (count > 0 && !(out->prior_error > 0))
+        return err_set(err, ERR_INPUT, "prior_error",
+                       "expected a number above 0, as `ratios` has "
+                       "runs");
+    double *ratios = ARENA_ARRAY(arena, double, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        double ratio = json_number_value(json_array_get(list, i));
+        if (!(ratio >= 0.01 && ratio <= 100))
+            return err_set(err, ERR_INPUT, "ratios", "expected numbers from 0.01 to 100");
+        ratios[i] = log(ratio);
+    }
+    out->ratios = ratios;
+    out->num_ratios = (int)count;
+    return true;
+}
+
 static bool read_stacks(const json_t *root, struct learned *out, struct err *err)
 {
     struct learned_stack none;
@@ -69,7 +100,8 @@ static bool read_stacks(const json_t *root, struct learned *out, struct err *err
         const json_t *object = json_array_get(list, i);
         struct learned_stack *entry = &out->at[i];
         if (!fields_read(learned_fields, num_learned_fields, object, entry, err) ||
-            !read_profiles(json_object_get(object, "profiles"), &out->arena, entry, err))
+            !read_profiles(json_object_get(object, "profiles"), &out->arena, entry, err) ||
+            !read_ratios(json_object_get(object, "ratios"), &out->arena, entry, err))
             return err_within_item(err, "stacks", i);
         out->count++;
     }
@@ -103,6 +135,10 @@ json_t *learned_write(const struct learned *learned)
         for (int k = 0; k < entry->num_profiles; k++)
             json_array_append_new(profiles, json_string(entry->profiles[k]));
         json_object_set_new(object, "profiles", profiles);
+        json_t *ratios = json_array();
+        for (int k = 0; k < entry->num_ratios; k++)
+            json_array_append_new(ratios, json_real(exp(entry->ratios[k])));
+        json_object_set_new(object, "ratios", ratios);
         json_array_append_new(list, object);
     }
     return json_pack("{s:i, s:s, s:o}", "format", 1, "source", "`simsearch learn`", "stacks", list);

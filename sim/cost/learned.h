@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "sim/cost/hardware.h"
 
-enum { MOST_LEARNED = 256, MOST_LEARNED_GPUS = 16 };
+enum { MOST_LEARNED = 256, MOST_LEARNED_GPUS = 16, MOST_RATIOS = 100000 };
 
 /* Least probability that a factor lowers the error, for it to be applied. Measured by
  * tests/calibration/test_learn.c on sources left out of the fit: when every factor is applied, the
@@ -33,6 +33,12 @@ struct learned_stack {
      */
     double shift;
     int runs; /* number of runs that it was learned from */
+    /* Logarithms of their measured / predicted times, and the factor's distribution before them: a
+     * t distribution of the logarithm, normal if prior_freedom is 0. Later runs are learned with
+     * them. num_ratios is 0 in files of earlier versions. */
+    const double *ratios;
+    int num_ratios;
+    double prior_ratio, prior_error, prior_freedom;
     /* names of the profiles of the GPUs that the runs used */
     const char *profiles[MOST_LEARNED_GPUS];
     int num_profiles;
