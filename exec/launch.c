@@ -377,8 +377,9 @@ static void watch(struct launcher *launcher)
 
 /* --- the verdict ---------------------------------------------------------------------------- */
 
-/* If no rank was killed or failed by itself: a rank that ignored the request to end. It is probably
- * hung, and the other ranks may have failed because it did not answer. -1: none. */
+/* Finds a rank that ignored the request to end, if no rank was killed from outside or failed by
+ * itself. It probably hangs, and the other ranks may have failed because it did not answer. -1:
+ * none. */
 static int rank_that_would_not_end(const struct launcher *launcher)
 {
     int end = launcher->children[launcher->culprit].status;
@@ -394,7 +395,7 @@ static bool judge(const struct launcher *launcher, int *status, struct err *err)
 {
     char where[24];
     *status = 0;
-    if (launcher->asked == 0) /* so no rank failed, as reap() would have asked the others to end */
+    if (launcher->asked == 0) /* no rank failed: reap() asks the others to end */
         return true;
     *status = LAUNCH_EXIT_LOST;
     if (launcher->culprit < 0)

@@ -24,8 +24,8 @@ double effective_s(const struct system *system, const struct model *model,
     return goodput_of(&run).run_s.mean;
 }
 
-/* The fraction of the run that is useful depends on the run's length only through the interval
- * between checkpoints, and only if that interval is the whole run. */
+/* Only if the interval between checkpoints is the whole run does the useful fraction of the run
+ * depend on the run's length. */
 double effective_tokens(const struct system *system, const struct model *model,
                         const struct scored_plan *scored, double time_s)
 {

@@ -35,8 +35,8 @@ static bool are_same(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
-/* Whether the models differ in depth alone, with blocks of the same kinds. Under unequal expert
- * loads the memory of a layer is that of the fullest rank over all layers, so it depends on the
+/* Whether the models differ in depth alone, with blocks of the same kinds. If expert loads are
+ * unequal, a layer's memory is taken from the fullest rank over all layers, so it depends on the
  * number of layers. */
 static bool have_same_pieces(const struct model *a, const struct model *b)
 {

@@ -16,7 +16,7 @@ extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 enum search_space { SEARCH_EVEN, SEARCH_MEGATRON, SEARCH_ALL };
 extern const char *const search_space_names[]; /* "even", "megatron", "all", NULL */
 
-/* Parts that selective recompute repeats: attention's core, or the fastest set that fits. */
+/* Which modules selective recompute repeats: attention's core, or the fastest set that fits. */
 enum parts_space { PARTS_CORE, PARTS_ALL };
 extern const char *const parts_space_names[]; /* "core", "all", NULL */
 
@@ -25,21 +25,22 @@ enum { MAX_TOP = 1000 };
 struct evaluators;
 
 struct search_request {
-    const struct system *system; /* with the number of GPUs */
+    const struct system *system; /* the system, with the number of GPUs to use */
     const struct model *model;   /* its seq and batch are those of the run */
     const char *method;          /* name in search_methods; NULL: the default */
-    const char *fix;      /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
-    const char *forbid;   /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
-    bool placement;       /* search every rank order that changes the placement */
-    int chunks;           /* enum chunk_space (search/divisions.h) */
-    bool uneven;          /* also divide the layers unevenly over stages */
-    bool recompute_mixes; /* let each stage recompute a different number of layers */
+    const char *fix;    /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
+    const char *forbid; /* words that no candidate may have: "tp8 sp"; all of an axis: "pp"; NULL */
+    bool placement;     /* whether to search every rank order that changes the placement of ranks */
+    int chunks;         /* enum chunk_space (search/divisions.h) */
+    bool uneven;        /* whether also to divide the layers unevenly over stages */
+    bool recompute_mixes;   /* whether each stage may recompute a different number of layers */
     bool recompute_modules; /* PARTS_ALL (search/parts.h), not with OBJECTIVE_MEMORY */
-    /* Constraints on all stages of a plan together; for methods that support them (milp). */
-    int stage_types;     /* maximum number of distinct pairs (layers, recomputed layers); 0: no
-                            limit */
-    bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
-                            all */
+    /* Constraints that concern all stages of a plan together, for methods that support them
+     * (milp). */
+    int stage_types;          /* maximum number of distinct pairs (layers, recomputed layers); 0: no
+                                 limit */
+    bool same_recompute;      /* either all stages recompute the same number of layers, or each
+                                 recomputes all its layers */
     double host_memory_bytes; /* memory of a node's host for offloaded state; 0: no limit */
     /* model of convergence, for OBJECTIVE_ACCURACY; NULL: the built-in one */
     const struct convergence *convergence;
@@ -55,7 +56,8 @@ struct search_request {
     double time_limit_s; /* limit of the search's wall time; 0: none */
     double budget;       /* number of plans that a random method may score; 0: its default */
     int seed;            /* seed of random methods; 0: the default */
-    struct evaluators *evaluators; /* shared with other searches of a question; NULL: its own */
+    struct evaluators *evaluators; /* evaluators that searches of one question share; NULL: the
+                                      search makes its own */
     bool without_hints;            /* if nothing fits, do not search for changes that fit */
     double limit_s; /* step time above which plans are not needed (objectives time and cost); 0: no
                        limit */

@@ -140,7 +140,7 @@ static void find_flip(void *context, size_t index, int worker)
     }
 }
 
-/* The change, of these two, whose factor is nearer to 1. */
+/* Of two changes, the one whose factor is nearer to 1. */
 static struct flip nearer_flip(struct flip up, struct flip down)
 {
     if (up.factor == 0 || down.factor == 0)
@@ -255,7 +255,8 @@ struct tipping_point search_tipping_point(const struct robust_request *request, 
 
 /* --- routing ------------------------------------------------------------------------------ */
 
-/* The best rival when the experts' popularity has this deviation; 0: equal loads. */
+/* The best rival when the popularity of experts has this coefficient of variation; 0: equal
+ * loads. */
 static int best_routed(const struct robust_request *request, double cv)
 {
     struct model model = *request->model;

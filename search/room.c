@@ -25,8 +25,8 @@ double space_peak_bytes(const struct space *space, struct evaluator *evaluator, 
     return evaluate_peak_bytes(evaluator, plan);
 }
 
-/* Even if full recompute fits without the buffers that depend on the order, it may not fit with
- * them, and full:K, which needs less, then replaces it. */
+/* Full recompute may fit without the buffers that depend on the rank order, and not fit with them.
+ * Then full:K, which needs less, replaces it. */
 double space_least_bytes(const struct space *space, struct evaluator *evaluator,
                          const struct plan *plan)
 {

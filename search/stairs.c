@@ -26,7 +26,8 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
         return;
     if (index > 0 && stairs->at[index - 1].bytes == bytes)
         index--;
-    /* Stairs from `index` to `end` need no less memory and are slower: they are removed. */
+    /* Removes the stairs from `index` to `end`, which need no less memory than the new one and are
+     * slower. */
     size_t end = index;
     while (end < stairs->count && stairs->at[end].step_s >= step_s)
         end++;

@@ -10,11 +10,12 @@
 
 struct walk {
     const struct search_request *request; /* jobs, limits, progress */
-    const struct system *system;          /* its GPU memory is the limit of a plan's memory */
+    const struct system *system;          /* a plan's memory is limited by the memory of its GPUs */
     const struct space *space;
     double start_s;             /* start of the time limit by clock_now_s() */
     bool only_whether_any_fits; /* stop at the first plan that fits; its time is not computed */
-    bool tells_why; /* with only_whether_any_fits: if none fits, fill in the whole walk's tally */
+    bool tells_why; /* with only_whether_any_fits: whether the tally of the whole walk is filled in
+                       if no plan fits */
     /* Called with each plan that fits, in the worker's thread. May be NULL. */
     void (*fits)(void *context, int worker, const struct ranked_plan *plan);
     void *context;

@@ -8,7 +8,7 @@
 /* A word of `forbid`: it forbids one value, or all values but the default. */
 struct forbidden_word {
     const struct plan_token *token;
-    struct plan plan; /* has the forbidden value */
+    struct plan plan; /* a plan that has the forbidden value */
     bool all_others;
 };
 
@@ -101,8 +101,8 @@ static bool has_schedule_token(const struct plan_token *token)
     return strcmp(token->name, "schedule") == 0;
 }
 
-/* Compares the texts of values. A schedule is compared with the schedule that vpp implies, which
- * has no text. */
+/* Compares the texts of values. A schedule is compared with the one that vpp implies, which the
+ * text of a layout omits. */
 static bool matches(const struct forbidden_word *word, const struct plan *plan)
 {
     if (has_schedule_token(word->token) && !word->all_others)

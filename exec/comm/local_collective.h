@@ -5,8 +5,8 @@
 
 #include "exec/comm/comm.h"
 
-/* Returns when the call has run or the world has failed. It fails when members make different
- * calls. */
+/* Returns when the call has run, or when the world (all ranks) has failed. The call fails if
+ * members make different calls. */
 void local_collective_run(const struct comm_call *call);
 
 #endif

@@ -77,7 +77,7 @@ static void first_of_nodes(const char *list, char *host, size_t size)
              number > 0 ? list + name + 1 : "");
 }
 
-/* Jobs that share a node need different ports. */
+/* Chooses the port of a Slurm job step, as steps that share a node need different ports. */
 static int port_of_job(int job, int step)
 {
     return 20000 + (int)(((unsigned)job * 31u + (unsigned)step) % 20000u);
@@ -136,8 +136,8 @@ static bool read_token(struct place *place, struct err *err)
     return true;
 }
 
-/* `sign` is a variable that is set exactly for ranks of the launcher. For Slurm it is the step: a
- * shell inside a job has SLURM_NTASKS, but no step. */
+/* `sign` is a variable that is set exactly in ranks of the launcher. For Slurm it is the variable
+ * of the job's step, as a shell inside a job has SLURM_NTASKS but no step. */
 static const struct {
     const char *name, *sign;
     bool (*read)(struct place *place, struct err *err);

@@ -171,7 +171,8 @@ static void free_memory(struct device *device, struct stream *stream, void *memo
     pthread_mutex_lock(&device->mutex);
     size_t bytes =
         region_give_back(device->region, (size_t)((unsigned char *)memory - device->memory));
-    /* still locked, because the memory must not be handed out before its fill is issued */
+    /* The mutex is still locked, because the memory must not be handed out before its fill is
+     * issued. */
     if (device->poisons)
         poison_memory(device, stream, memory, bytes);
     pthread_mutex_unlock(&device->mutex);

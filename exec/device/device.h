@@ -24,16 +24,16 @@ struct device_options {
                            free memory uses all of it */
     bool poisons; /* fill memory with 0xff bytes (NaN in all types) before and after use, for tests
                    */
-    double delay_most_s; /* host: longest random pause before a piece of work, so that a forgotten
-                            event fails in tests; 0: none */
+    double delay_most_s; /* host only: longest random pause before each piece of work, so that tests
+                            fail if an event is missing; 0: none */
     uint64_t delay_seed;
 };
 
 /* Maximum size in bytes of the arguments of `call`. */
 enum { STREAM_ARGS_BYTES = 512 };
 
-/* Arguments are not NULL unless stated. `close`, `stream_free` and `event_free` free their argument
- * and accept NULL. */
+/* No argument may be NULL unless stated. `close`, `stream_free` and `event_free` free their
+ * argument and accept NULL. */
 struct device_api {
     const char *name; /* "host", "cuda" */
     bool uses_cores;  /* work runs on CPU cores, so other load slows it down */
@@ -79,9 +79,9 @@ struct device_api {
      * which would idle until a host thread wakes up. */
     void (*call)(struct stream *stream, void (*function)(void *args), const void *args,
                  size_t size);
-    /* Sets *at_s to the machine's clock when the stream reaches this place; *at_s is set by the
-     * time stream_sync returns and must stay valid until then. *own_s, unless NULL, gets the CPU
-     * time of the stream's thread, or *at_s if the stream has no thread. */
+    /* Sets *at_s to the machine's clock when the stream reaches this place; *at_s must stay valid
+     * until stream_sync returns; it is set by then. *own_s, unless NULL, gets the CPU time of the
+     * stream's thread, or *at_s if the stream has no thread. */
     void (*note)(struct stream *stream, double *at_s, double *own_s);
 
     struct event *(*event_new)(struct device *device, struct err *err);

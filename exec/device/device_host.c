@@ -17,7 +17,7 @@ static const int poison = 0xff;
 
 struct device {
     struct host_streams streams;
-    pthread_mutex_t mutex; /* of the region */
+    pthread_mutex_t mutex; /* protects the region */
     struct region *region;
     unsigned char *memory;
     size_t memory_bytes;
@@ -118,7 +118,8 @@ static void host_free(struct device *device, struct stream *stream, void *memory
     pthread_mutex_lock(&device->mutex);
     size_t offset = (size_t)((unsigned char *)memory - device->memory);
     size_t bytes = region_give_back(device->region, offset);
-    /* still locked, because the memory must not be handed out before its fill is issued */
+    /* The mutex is still locked, because the memory must not be handed out before its fill is
+     * issued. */
     if (device->poisons)
         poison_memory(stream, memory, bytes);
     pthread_mutex_unlock(&device->mutex);

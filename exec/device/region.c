@@ -38,7 +38,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The layout's hash is the sum over the free parts, so it does not depend on their order. */
+/* The term of one free part in the hash of the region's layout. The hash is the sum of these terms,
+ * so it does not depend on the order of the parts. */
 static uint64_t hash_of(const struct part *part)
 {
     return mix(mix((uint64_t)part->offset + 0x9e3779b97f4a7c15) + (uint64_t)part->bytes);

@@ -9,7 +9,8 @@
 
 /* A tensor's offsets in the gradients, in the left factors and in the right factors. */
 struct factored {
-    long rows, columns; /* rows 0: not compressed, and columns is the number of elements */
+    long rows, columns; /* if rows is 0 the tensor is not compressed, and columns is its number of
+                           elements */
     size_t at, left, right;
 };
 
@@ -17,7 +18,7 @@ struct power_factors {
     struct factored *tensors;
     int count;
     size_t left_elements, right_elements;
-    float *left, *right; /* left factors P and uncompressed tensors; right factors Q^T */
+    float *left, *right; /* P and the uncompressed tensors; Q^T */
 };
 
 static long elements_of(const struct factored *tensor)

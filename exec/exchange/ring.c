@@ -2,7 +2,7 @@
  * per member. */
 #include "exec/exchange/exchanger_part.h"
 
-/* Part `part` modulo `parts`, as parts go around the ring. */
+/* Returns the span of part number `part` modulo `parts`, as part numbers go around the ring. */
 static struct span part_of(struct span span, int part, int parts)
 {
     return span_part(span, part % parts, parts);

@@ -272,7 +272,7 @@ static bool may_meet(const struct stored_weight *stored, const struct checkpoint
 
 struct loader {
     struct rank *rank;
-    bool is_same_layout;   /* the run has the same layout as the saved one */
+    bool is_same_layout;   /* whether the run has the same layout as the saved one */
     struct staged *staged; /* [store] */
     float *floats;
 };

@@ -31,8 +31,8 @@ bool rank_exchange_end_step(struct rank *rank, double loss, struct err *err);
 /* Lists the state of a local chunk's exchanger (exchanger_kept); no state when the plan uses
  * all-reduce. */
 int rank_exchange_kept(const struct rank *rank, int chunk, struct kept kept[MAX_KEPT]);
-/* The position in the period, common to all exchangers of the rank; all 0 when the plan uses
- * all-reduce. */
+/* The position in the period of averages, which all exchangers of the rank have in common; all
+ * members are 0 when the plan uses all-reduce. */
 struct exchange_period rank_exchange_period(const struct rank *rank);
 void rank_exchange_set_period(struct rank *rank, struct exchange_period period);
 

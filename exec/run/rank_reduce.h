@@ -25,7 +25,8 @@ bool rank_agrees(struct rank *rank, bool ok, struct err *err);
  * the watchdogs. `what` is as in lane_status_wait. */
 bool rank_goes_on(struct rank *rank, const char *what, struct err *err);
 bool rank_is_done(struct rank *rank, const char *what, struct err *err);
-/* Whether the next rank_goes_on will signal the other ranks rather than return at once. */
+/* Whether the next call of rank_goes_on will signal the other ranks; otherwise it returns at
+ * once. */
 bool rank_is_due(const struct rank *rank);
 
 #endif

@@ -90,7 +90,8 @@ static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
     return rank->graphs ? pass_graphs_run(rank->graphs, &call) : chunk_pass(&rank->machine, &call);
 }
 
-/* The messages of the same microbatch for the chunk `chunks_on` chunks later in the model. */
+/* The messages of the same microbatch for the chunk that comes `chunks_on` chunks later in the
+ * model. */
 static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
 {
     struct instr other = *instr;
@@ -288,7 +289,7 @@ static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct chunk *chunk = chunk_of(rank, instr);
     if (rank_reduces_pieces(rank))
-        return; /* the data lane has reached the end of the reductions */
+        return; /* earlier instructions on the data lane were these reductions */
     sum_partial(rank, chunk->stores, chunk->num_stores, i);
     falsify_gradients(rank, chunk, stream_of(rank, instr));
     if (rank->exchanges) {

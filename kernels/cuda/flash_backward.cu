@@ -16,15 +16,16 @@ enum { WARPS = 4, BLOCK = WARPS * LANES, COLUMNS = 32 };
 /* Arguments of both passes. Columns are keys when rows are queries, and vice versa. */
 struct backward_args {
     struct flash_backward a;
-    const float *row_dots; /* [sequences, heads, seq]: context . its gradient */
+    const float *row_dots; /* row dots [sequences, heads, seq]: the dot product of each row of the
+                              context with its gradient */
     float *part_sums;      /* used if there are several head parts (flash.cuh) */
     int parts;
     float scale, scale2; /* the scores' scale; scale2 = scale x log2 e */
     struct dropper dropper;
 };
 
-/* The probability of a raw score; 0 when the key is masked. The results for queries past the
- * sequence's end are multiplied only by zeros. */
+/* The probability of a raw score; 0 when the key is masked. For queries past the sequence's end the
+ * result is not 0, but it is multiplied only by zeros. */
 __device__ __forceinline__ float probability(const backward_args &b, float score, float log2_sum,
                                              bool is_seen)
 {
@@ -132,9 +133,9 @@ template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, fl
         to->row_dots[i] = value;
 }
 
-/* Turns raw scores [16 M keys, COLUMNS queries] into the dropped probabilities, and passes the
- * probabilities on, negated where they are dropped. The key of row g is visible to the queries from
- * column first_seen on. `kept` comes from draw_by_key. */
+/* Turns raw scores [16 M keys, COLUMNS queries] into probabilities after dropout. It also passes on
+ * the probabilities before dropout, negated where they are dropped. The key of row g is visible to
+ * the queries from column first_seen on. `kept` comes from draw_by_key. */
 template <int M, bool drops, typename Passed>
 __device__ __forceinline__ void
 pass_probabilities(const backward_args &b, const float *log2_sums, int first_seen,
@@ -321,7 +322,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) add_parts(backw
             sum[j] += other[j];
     }
     long width = 2 * a.head_dim, pair = i / width, token = pair / a.kv_heads;
-    float scale = i % width < a.head_dim ? b.scale : 1; /* keys are first */
+    float scale = i % width < a.head_dim ? b.scale : 1; /* keys come before values */
 #pragma unroll
     for (int j = 0; j < CHUNK; j++)
         sum[j] *= scale;

@@ -5,8 +5,8 @@
 
 enum { WARPS = THREADS / LANES };
 
-/* A key-value group has query heads, then their key, both of which are normed, then the value,
- * which is not. */
+/* A key-value group has its query heads, then one key head, then one value head. Queries and keys
+ * are normed, values are not. */
 struct head_layout {
     long head_dim, queries;
     long heads; /* number of normed heads of all tokens */

@@ -97,8 +97,8 @@ enum {
 }; /* least number of rows per block and thread group, so that a block writes
       fewer bytes of sums than it reads of rows */
 
-/* Threads of a block, and blocks that a multiprocessor holds at once: threads with one run need
- * half of the registers. */
+/* Threads of a block, and blocks that a multiprocessor should hold at once. Threads with one run
+ * need half as many registers, so twice as many blocks fit. */
 template <int C> constexpr int THREADS_OF_BLOCK = C == 1 ? NORM_THREADS / 2 : NORM_THREADS;
 template <int C> constexpr int BLOCKS_AT_ONCE = C == 1 ? 3 : 1;
 
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(THREADS_OF_BLOCK<C>, BLOCKS_AT_ONCE<C>)
         long row = row0 + (int)threadIdx.x / row_threads, at = row * width;
         bool is_there = row < a.norm.rows;
         row_statistics s = statistics_at<is_centered>(a, is_there ? row : row0);
-        run x[C], dy[C]; /* as they are stored, which needs fewer registers */
+        run x[C], dy[C]; /* in the storage type, which needs fewer registers */
         norm_sums sums = { 0, 0 };
 #pragma unroll
         for (int c = 0; c < C; c++) {

@@ -85,7 +85,7 @@ __device__ __forceinline__ void store_16_bytes(void *to, const void *from)
 /* d[16,8] += a[16,16] b[16,8] over a warp. A register of a and b holds two neighbours, the first in
  * the lower half. Lane 4 g + t holds of a: rows g, g + 8, g, g + 8, with columns 2t, 2t + 1 in the
  * first two registers and 2t + 8, 2t + 9 in the others; of b: column g, rows 2t, 2t + 1, then 2t +
- * 8, 2t + 9; of d: rows g, g, g + 8, g + 8, columns 2t, 2t + 1 in turn. */
+ * 8, 2t + 9; of d: rows g, g, g + 8, g + 8, and columns 2t and 2t + 1 alternately. */
 __device__ __forceinline__ void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "

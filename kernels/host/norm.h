@@ -27,8 +27,8 @@ void rms_norm_backward(const struct norm *norm, const float *dy, const float *x,
                        const float *rstd, float *dx, float *dgamma);
 
 /* RMSNorm of each head's query and key inside packed qkv, in place; values are unchanged. All query
- * heads share one gamma[head_dim], all key heads another. Saves the inputs, [tokens, kv_heads,
- * heads / kv_heads + 1, head_dim], and their rstd, [tokens, heads + kv_heads]. */
+ * heads share one gamma[head_dim]; all key heads share a second one. Saves the inputs, [tokens,
+ * kv_heads, heads / kv_heads + 1, head_dim], and their rstd, [tokens, heads + kv_heads]. */
 struct head_norm_weights {
     const float *query, *key;
 };

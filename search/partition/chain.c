@@ -15,8 +15,8 @@ static struct reshard reshard_of(const struct chain *chain, double size)
                                      : reshard_units_all_reduce(size, chain->num_ranks);
 }
 
-/* Communication that belongs to one product: reducing weight gradients that each rank has only for
- * its own tokens, and partial sums at the chain's end. */
+/* Communication that belongs to one product: weight gradients are reduced if each rank has them
+ * only for its own tokens, and so are partial sums at the chain's end. */
 static double own_units(const struct chain *chain, int index, enum sharding sharding)
 {
     const struct chain_product *product = &chain->products[index];

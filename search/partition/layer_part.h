@@ -14,7 +14,7 @@ struct stretch {
     enum operator_role role;
 };
 
-/* The data that all operators of a layer are scored with. */
+/* The data from which the costs of all operators of a layer are computed. */
 struct scorer {
     const struct layer_partition *of;
     struct arena *arena;
@@ -23,7 +23,7 @@ struct scorer {
     struct comm_group tensor;
     bool overlaps;
     double element_bytes;
-    double hidden_bytes; /* S: hidden states of a microbatch */
+    double hidden_bytes; /* S: bytes of the hidden states of a microbatch */
     double state_bytes;  /* state bytes per parameter on one rank */
     double in_flight;    /* microbatches whose activations a layer keeps */
     double num_microbatches;
@@ -36,7 +36,8 @@ struct scorer {
 
 /* search/partition/layer_operator.c - the layer's operators and the cost of each one alone. */
 
-/* Fills the lists, the hidden states' bytes and the stretches. */
+/* Fills in the op lists, the bytes of the hidden states, and the stretches (runs of ops with one
+ * sharding). */
 void layer_find_operators(struct scorer *scorer);
 void layer_add_operator(const struct scorer *scorer, int index, struct partition_operator *out);
 /* Bytes of an operator's output over all ranks; for attention, the output that the projection

@@ -46,7 +46,7 @@ static double step_within_s(const struct hunt *hunt, double train_s)
 }
 
 /* Searches one number of GPUs for plans that train within limit_s (HUGE_VAL: no limit). Keeps the
- * best plan when it is faster than all earlier ones. */
+ * best plan if it is faster than the plans that were found before. */
 static void search_count(struct hunt *hunt, const struct values *counts, int number, double limit_s)
 {
     int num_gpus = counts->at[number];
@@ -90,9 +90,9 @@ static double fastest_s(const struct hunt *hunt)
     return hunt->result->num_gpus > 0 ? hunt->result->train_s : HUGE_VAL;
 }
 
-/* Goes up from the first number of GPUs that could meet the deadline to one that does. Bounds rule
- * out most counts before any plan is timed. Under a time limit the search may end before it meets
- * the deadline, so plans that miss the deadline are kept too. */
+/* Tries increasing numbers of GPUs, from the first that could meet the deadline, until one meets
+ * it. Bounds rule out most numbers before any plan is timed. Under a time limit the search may end
+ * before it meets the deadline, so plans that miss the deadline are kept too. */
 static void look_for_one_in_time(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;
@@ -143,8 +143,8 @@ static bool is_in_reach(struct hunt *hunt, const struct values *counts, int firs
     return result->is_met;
 }
 
-/* Without a time limit it is found out first whether any number of GPUs meets the deadline; if none
- * does, no number has to be searched twice. */
+/* Without a time limit, the first step is to find out whether any number of GPUs meets the
+ * deadline. If none does, no number has to be searched twice. */
 static void walk_counts(struct hunt *hunt, const struct values *counts)
 {
     struct deadline_result *result = hunt->result;

@@ -20,10 +20,9 @@ struct deadline_result {
     struct arena arena;
 };
 
-/* Searches every count up to the system's number of GPUs (counts_all) that could meet the deadline.
- * More GPUs are not always faster, since their data ranks may not divide the
- * batch. The model's tokens must be known. False only when the request is wrong. Release the result
- * in either case. */
+/* Searches every number of GPUs (counts_all), up to the system's, that could meet the deadline.
+ * More GPUs are not always faster, since their data ranks may not divide the batch. The model's
+ * tokens must be known. False only when the request is wrong. Release the result in either case. */
 bool search_deadline(const struct search_request *asked, double deadline_s,
                      struct deadline_result *result, struct err *err);
 void deadline_result_release(struct deadline_result *result);

@@ -11,10 +11,11 @@ struct dive {
     const struct search *search;
     int num_stages;
     int chunks_per_stage; /* 0: any */
-    int layers_at_once;   /* adding this many layers keeps the model divisible */
+    int layers_at_once;   /* step by which the number of layers may grow so that they stay divisible
+                           */
     int most_at_once;     /* maximum multiple of layers_at_once in a model */
     struct depth *depth;
-    struct err *err; /* set when blocks cannot be placed in so many layers */
+    struct err *err; /* set when the kinds of blocks cannot be arranged in so many layers */
 };
 
 static bool fits_layers(const struct dive *dive, int layers)

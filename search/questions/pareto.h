@@ -17,8 +17,8 @@ struct pareto_point {
 /* Whether a is no worse than b in any key, and better in one. */
 bool pareto_dominates(const struct pareto_point *a, const struct pareto_point *b);
 
-/* Sets is_on_front[i] when no point dominates point i, in n log n steps (Kung, Luccio and Preparata
- * 1975, for three keys). Equal points get the same mark. */
+/* Sets is_on_front[i] to whether no point dominates point i, in n log n steps (Kung, Luccio and
+ * Preparata 1975, for three keys). Equal points get the same value. */
 void pareto_mark(const struct pareto_point *points, size_t count, bool *is_on_front);
 
 struct pareto_plan {

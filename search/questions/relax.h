@@ -11,7 +11,7 @@ extern const char *const relaxed_names[]; /* "gpus", "batch", "max-memory", "fix
 struct relaxation {
     enum relaxed what;
     double from, to;   /* requested and admitted number of GPUs, sequences or bytes; else 0 */
-    const char *word;  /* RELAXED_FIX, RELAXED_FORBID: the word or words to drop; else "" */
+    const char *word;  /* for RELAXED_FIX and RELAXED_FORBID the word or words to drop; else "" */
     const char *words; /* the words of fix or forbid that remain */
     struct scored_plan best;
 };
@@ -28,7 +28,7 @@ struct relaxations {
  *
  *   fix         each single word whose removal is enough, or all words when no single one is
  *   forbid      as for fix
- *   max-memory  the need of the plan with the least memory, if a GPU has that much
+ * max-memory the memory that the smallest plan needs, if a GPU has that much
  *   batch       the nearest feasible batch below and above, among the next multiples of the
  *               sequences that some number of data ranks takes at once (if vpp is fixed, also some
  *               number of stages)

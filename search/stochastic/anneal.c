@@ -11,8 +11,8 @@ static bool accepts(struct random *rng, double score, double next, double temper
     return !(worse > 0) || random_unit(rng) < exp(-worse / temperature);
 }
 
-/* Starts from a new random point; the temperature falls by a constant factor per score. False:
- * stop. */
+/* Starts from a new random point; the temperature falls by a constant factor per score. Returns
+ * false when the search must stop. */
 static bool anneal_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {
     struct point at, next;

@@ -2,8 +2,8 @@
  * (search/stochastic/encoding.h). */
 #include "search/stochastic/strategy.h"
 
-/* A (1+1) evolution strategy: the better of parent and child becomes the next parent. On a tie it
- * is the child, so that plateaus are crossed. False: stop. */
+/* A (1+1) evolution strategy: the better of parent and child becomes the next parent. On a tie the
+ * child does, so that the strategy can cross plateaus. Returns false when the search must stop. */
 static bool evolve_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {
     struct point parent, child;

@@ -1,4 +1,4 @@
-/* search/stochastic/met.h - the set of candidates that a run has scored or rejected. */
+/* search/stochastic/met.h - the candidates that a run has met, i.e. scored or rejected. */
 #ifndef SEARCH_STOCHASTIC_MET_H
 #define SEARCH_STOCHASTIC_MET_H
 

@@ -7,7 +7,7 @@
 
 #include "search/stochastic/scorer.h"
 
-/* Differences of scores are in logarithms: 0.01 is 1 %. */
+/* Settings of the strategies. Differences of scores are in logarithms: 0.01 is 1 %. */
 struct tuning {
     double start_temperature, end_temperature; /* temperatures of annealing, in log score */
     int anneal_scores;    /* annealing restarts after this many scores, or after the whole budget if

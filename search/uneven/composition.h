@@ -18,7 +18,7 @@ struct suffix {
 
 /* The least time that the stages before a suffix add to a step. */
 struct ahead {
-    double forward_s; /* until the first microbatch reaches the suffix */
+    double forward_s; /* time until the first microbatch reaches the suffix */
     /* forward_s, plus the time from when a gradient leaves the suffix until it has passed the first
      * stage */
     double both_s;
@@ -27,7 +27,7 @@ struct ahead {
 struct composition {
     const char *name;
     const char *source;
-    /* `behind` is the suffix that begins at stage + 1. */
+    /* Adds a stage before a suffix; `behind` is the suffix that begins at stage + 1. */
     struct suffix (*prepend)(const struct stage_table *table, int stage,
                              const struct stage_option *option, const struct suffix *behind);
     /* Seconds of a step for the suffix that begins at stage 0; for a shorter suffix, a lower bound
@@ -39,7 +39,7 @@ struct composition {
                       const struct suffix *suffix);
 };
 
-/* The result for the same stages and one more stage after them. */
+/* Returns the least times for the same stages and one more stage after them. */
 struct ahead ahead_with(const struct stage_table *table, const struct ahead *before, int stage,
                         const struct stage_option *option);
 

@@ -72,7 +72,8 @@ int deal_most(const struct deal *deal, int stage)
                : 0;
 }
 
-/* The number of layers in the chunk, including the layers as which head and modules count. */
+/* The number of layers in the chunk, including those for which its head and its modules for later
+ * tokens count. */
 static double weight_of(const struct deal *deal, const int *chunks, int chunk)
 {
     return chunk == deal->end_chunk ? chunks[chunk] + deal->end_layers : chunks[chunk];

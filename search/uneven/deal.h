@@ -6,8 +6,8 @@
  * take their time. Among chunks with equally many layers, the one of the last
  * round gets the layer, because chunks of earlier rounds hold more microbatches. So the chunks of a
  * stage take about the same time. Schedules are made for chunks that take about the same time.
- * Without this rule, a lower bound that ignores the order of passes would be least for plans with
- * nearly empty first chunks, which are slow.
+ * Without this rule, the lower bound that ignores the order of passes would be lowest for plans
+ * with nearly empty first chunks, although these are slow.
  *
  * With one chunk per stage the rule excludes no division. */
 #ifndef SEARCH_UNEVEN_DEAL_H
@@ -40,7 +40,7 @@ struct deal deal_of(const struct plan *plan, const struct model *model, double h
 bool deal_holds(const struct deal *deal, int stage);
 /* The smallest number of layers that a stage can have. Each chunk has at least one, except the
  * chunk with the last layers. That may have none if it has modules for later tokens, or if the
- * stage has several chunks. Chunks behind it never have any. */
+ * stage has several chunks. Chunks after it never have any. */
 int deal_least(const struct deal *deal, int stage);
 /* The largest number of layers that a stage can have, if all others have their fewest. */
 int deal_most(const struct deal *deal, int stage);

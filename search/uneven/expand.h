@@ -1,14 +1,14 @@
 /* search/uneven/expand.h - finds the division of layers over stages with the shortest timed step,
  * by bounds.
  *
- * A prefix gives the layers of the first stages. Its bound is that of its best completion in the
- * fronts (uneven/fronts.h). Prefixes are taken by increasing bound and extended by the layers of
- * the next stage; complete divisions are timed. When the least bound of the remaining prefixes
+ * A prefix gives the layers of the first stages. Its bound is the bound of its best completion in
+ * the fronts (uneven/fronts.h). Prefixes are taken by increasing bound and extended by the layers
+ * of the next stage; complete divisions are timed. When the least bound of the remaining prefixes
  * reaches the fastest time, no remaining division is faster, so the fastest is proved.
  *
  * If many divisions have a bound below the fastest time, the order of passes may make all of them
- * slower. Then prefixes are also bounded by least_s, with the fewest layers that each later stage
- * can have: those that are left when all other later stages have the most.
+ * slower. Then prefixes are also bounded by least_s. It gets the fewest layers that each later
+ * stage can have, i.e. those that are left if all other later stages have the most.
  *
  * Bounds and times add up in different orders, so differences below `proof_tolerance` are ties; of
  * a tie, the division timed first is kept. The result does not depend on threads: the table and the
@@ -35,7 +35,7 @@ struct expansion_request {
 };
 
 struct expansion {
-    bool found;            /* a division takes less than limit_s */
+    bool found;            /* whether a division that takes less than limit_s was found */
     const int *layers;     /* [stage], in the arena */
     const int *recomputed; /* [stage]; NULL: as in the table */
     double step_s;

@@ -4,8 +4,8 @@
  * every value of order, tp, cp, sp, microbatch, pp, zero and recompute. The chunks are in 1F1B or
  * dealt (uneven/deal.h). With mixed recompute (recompute_mixes of the request), block:N with a
  * separate N per stage replaces `none` and `full` in 1F1B if the space has both. If it has `none`
- * and `selective`, each stage of a point with selective recompute repeats a set of parts of its
- * own, or none; like elsewhere in the search, such a point's division counts once for all sets. */
+ * and `selective`, each stage of a point with selective recompute repeats its own set of modules,
+ * or none. As elsewhere in the search, a division of such a point counts once for all sets. */
 #ifndef SEARCH_UNEVEN_LATTICE_H
 #define SEARCH_UNEVEN_LATTICE_H
 
@@ -28,7 +28,7 @@ struct lattice {
     size_t count, capacity;
 };
 
-/* The reason why no chunk of the space can be uneven; NULL if chunks can be uneven. */
+/* The reason why stages of the space cannot have different numbers of layers; NULL if they can. */
 const char *lattice_lacks(const struct search *search);
 /* Whether the search also divides the layers of schedules other than 1F1B. It does if `uneven` is
  * requested and no constraint applies to several stages together. */

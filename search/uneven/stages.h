@@ -5,11 +5,11 @@
  * other stages. So of all ways to hold k layers only the fastest that fits is needed: with block:N,
  * the one that recomputes the fewest layers, as k determines the forward time, each recomputed
  * layer lengthens the backward, and a longer backward makes no plan faster. In a plan that lists
- * the parts of each stage it is the set of parts with the shortest backward: the set changes
- * neither the forward nor messages, 1F1B's step is a maximum over sums of passes, so it never falls
- * when a pass gets longer, and each second of a longer backward hides at most one more second of
- * the stage's reduction (exposed_s). So each stage can choose alone. Of sets that take the same
- * time it is the first in the request's order.
+ * the recomputed modules of each stage it is the set of modules with the shortest backward. The set
+ * changes neither the forward nor messages. 1F1B's step is a maximum over sums of passes, so it
+ * never falls when a pass gets longer, and each additional second of backward hides at most one
+ * more second of the stage's gradient reduction (exposed_s). So each stage can choose alone. Of
+ * sets that take the same time, the first in the request's order is chosen.
  *
  * Middle stages differ only in messages and in memory, as no stage has more microbatches in flight
  * than the previous one. */
@@ -41,16 +41,18 @@ struct stage_option {
 
 struct stage_table {
     int num_stages, num_layers, num_microbatches;
-    int most_layers; /* largest number of layers of any stage, as each of the others has its fewest,
-                        or fewer if a stage with more takes longer than the limit */
+    int most_layers; /* largest number of layers of any stage: what is left if all other stages have
+                        their fewest, or less if a stage with more layers takes longer than the
+                        limit */
     int num_firsts;  /* number of distinct first layers of a stage: 1 when all layers are of one
                         kind, as the position then does not matter; else num_layers + 1 */
-    bool is_limited; /* options from some number of layers on were dropped as too slow */
+    bool is_limited; /* whether options from some number of layers on were dropped as too slow */
     /* Whether the schedule is not 1F1B. Then only the bound for any order of passes holds. */
     bool in_any_order;
-    bool validates;               /* no stage waits for the gradient norm of all stages */
-    double lag_s;                 /* latency of a non-blocking message */
-    double step_s;                /* once per step, the same for all divisions */
+    bool validates; /* whether stages start their update without waiting for the gradient norm of
+                       all stages */
+    double lag_s;   /* latency of a non-blocking message */
+    double step_s;  /* once per step, the same for all divisions */
     struct stage_option *options; /* see stage_options */
     /* Lower bounds over all divisions. after_s[stage]: from when the last gradient leaves the stage
      * to the end of the first stage's reduction. HUGE_VAL: no division fits. */
@@ -71,7 +73,7 @@ struct stage_request {
     int layers;          /* layers of every stage; 0: any */
     double head_layers;  /* model_head_layers */
     double memory_bytes; /* GPU memory */
-    /* Options whose stage alone makes a step take this long may be dropped. HUGE_VAL: none. */
+    /* Options may be dropped if their stage alone makes a step take this long. HUGE_VAL: none. */
     double limit_s;
     double step_s; /* lower bound of the fixed time per step, for all divisions (lattice_once_s) */
 };

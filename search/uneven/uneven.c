@@ -21,7 +21,8 @@
  * number of workers. */
 enum { ROUND = 8, SEED_ROUND = 64 };
 
-/* Limit of timed divisions per point; when it is reached, the gap is shown. */
+/* Limit of timed divisions per point; when it is reached, the answer shows the gap between its time
+ * and the lower bound. */
 static const double most_timed = 2000;
 
 /* The result of a point of the round. */
@@ -44,7 +45,7 @@ struct rounds {
     const struct search *search;
     const struct uneven_way *way;
     struct lattice lattice;
-    bool is_listed;     /* the lattice has every point */
+    bool is_listed;     /* whether the lattice has every point */
     struct seed *seeds; /* [point] */
     size_t next;
     double limit_s; /* step time of the best plan before the round */
@@ -73,8 +74,8 @@ static double limit_of(const struct search *search, const struct frontier *best)
 
 /* --- seeds ------------------------------------------------------------------------------------ */
 
-/* The nearly even division of a point; with block:N without recompute, or with all layers
- * recomputed if that does not fit. */
+/* The nearly even division of a point. With block:N no layer is recomputed or, if that does not
+ * fit, every layer. */
 static void set_seed(const struct lattice_point *point, bool recomputes, struct plan *plan)
 {
     *plan = point->plan;
@@ -123,7 +124,8 @@ static void time_seed(void *context, size_t index, int worker)
 
 /* --- one point -------------------------------------------------------------------------------- */
 
-/* Reads the given recomputed layers or, if NULL, those of the table. */
+/* Sets `recomputed` to the `given` numbers of layers or, if `given` is NULL, to those of the
+ * table. */
 static void read_recomputed(const struct stage_table *table, const int *layers, const int *given,
                             int *recomputed)
 {

@@ -101,7 +101,8 @@ double scaling_best_size(const struct loss_law *law, double product)
     return size_factor(law) * pow(product, power);
 }
 
-/* D = product / N = product^b / G, so product = (G D)^(1/b), with b = alpha / (alpha + beta). */
+/* Let `product` be N D at the best size. D = product / N = product^b / G, so product = (G D)^(1/b),
+ * with b = alpha / (alpha + beta). */
 double scaling_size_for_tokens(const struct loss_law *law, double tokens)
 {
     double power = (law->size_power + law->token_power) / law->size_power;

@@ -1,4 +1,5 @@
-/* sim/campaign/shape.h - layers and width of a model of a given size, in the style of another.
+/* sim/campaign/shape.h - layers and width of a model of a given size, in the style of another
+ * model.
  *
  * The loss depends little on the shape: 6 layers of width 4288 came within 3 % of 48 layers of
  * width 1600 (Kaplan et al. 2020, figure 5). So the shape follows a published convention and uses

@@ -19,7 +19,7 @@ static double larger(double a, double b)
 /* Rate parameters of the matrix products of one data type. */
 struct gemm_rate {
     double peak_flops_per_s, efficiency, half_k;
-    /* share of the memory bandwidth at which a split product's sums move */
+    /* share of the memory bandwidth that the sums of a split product reach */
     double memory_efficiency;
 };
 
@@ -47,7 +47,7 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
  * dimension k. */
 struct gemm_shape {
     double groups, m, n, k;
-    double efficiency; /* share of the rate that is reached with the alignment of its rows */
+    double efficiency; /* share of the rate that its rows' alignment allows */
 };
 
 /* Tiles of all groups run in whole waves: a partly filled last wave takes as long as a full one.
@@ -73,7 +73,7 @@ static double split_tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
     return parts_s + sums_bytes / (rate->memory_efficiency * gpu->memory_bytes_per_s);
 }
 
-/* The time with the best tile and the best of at most `most` parts. */
+/* The time with the best tile and the best number of parts, at most `most`. */
 static double best_of_tiles_s(const struct gpu *gpu, const struct profile *profile,
                               const struct gemm_rate *rate, struct gemm_shape shape, int most)
 {
@@ -96,8 +96,8 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
 
 /* Whether a split product is the fastest somewhere in the range. With h = half_k, e = efficiency
  * and w = e / memory_efficiency, e x the time of s parts is a_s + b_s h + c_s w. So for each s, the
- * points (h, w) at which s parts are not faster than no split form a half-plane. It contains the
- * whole rectangle of the range if it contains its four corners. */
+ * points (h, w) at which s parts are not faster than no split form a half-plane. If the half-plane
+ * contains the four corners of the range, a rectangle, it contains all of it. */
 static bool splits_in_range(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                             struct gemm_shape shape)
 {
@@ -118,8 +118,8 @@ static bool splits_in_range(const struct gpu *gpu, const struct profile *profile
 
 /* A lower bound of a product's time for all constants in the range of struct product_range. Without
  * a split the best tile does not depend on these constants, as the time with any tile is (k +
- * half_k) / efficiency times a factor that depends only on the tile. A split product takes at least
- * its time with the fastest constants. */
+ * half_k) / efficiency times a factor that depends only on the tile. For a split product the bound
+ * is its time with the fastest constants. */
 static double ranged_tile_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                             const struct gemm_rate *rate, struct gemm_shape shape)
 {

@@ -174,7 +174,7 @@ double learned_factor(const struct learned_stack *of)
     return learned_chance(of) >= SURE_FACTOR ? of->time_ratio : 1;
 }
 
-/* Without the factor, the shift's mean is not 0 but log(time_ratio). */
+/* If the factor is not applied, the mean of the shift is log(time_ratio) instead of 0. */
 double learned_shift(const struct learned_stack *of)
 {
     double mean = log(of->time_ratio / learned_factor(of));

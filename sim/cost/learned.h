@@ -2,7 +2,8 @@
  * mine.json`.
  *
  * They change two shipped constants: the factor on all times of a stack, and the half width of the
- * shift (the error that all runs of a stack or GPU have in common), which becomes smaller.
+ * shift. A shift is the error that all runs of a stack or GPU have in common; learning makes it
+ * smaller.
  *
  * A factor is applied only if it is likely to lower the error. With mean m and standard deviation s
  * of its logarithm, the factor is better than none if the true logarithm is beyond m / 2. Its

@@ -18,7 +18,8 @@
 struct pass {
     double gpu_s;
     double issue_s;
-    double waiting_s; /* time that the GPU waits for lists that are launched one by one */
+    double waiting_s; /* time that the GPU waits for the host in op lists whose kernels are launched
+                         one by one */
     double kernel_s;  /* the host's time to launch a kernel */
 };
 
@@ -120,7 +121,8 @@ static struct layers spread(const struct evaluation *w, const struct holding *he
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
         if (of_list_s[kind] <= 0)
             continue;
-        /* number of layers of this kind that would take as long as all layers of the pass */
+        /* number of layers of this kind that together would take as long as all layers of the
+         * pass */
         double as_many = held->count[kind];
         for (int other = 0; other < w->pieces->num_kinds; other++)
             if (other != kind)
@@ -244,8 +246,8 @@ static struct data_comm message_comm(const struct evaluation *w, const struct pi
     return comm;
 }
 
-/* `held` together with the blocks of modules that predict later tokens, which are like the model's
- * last block. */
+/* The layers in `held` plus the blocks of modules that predict later tokens, which are like the
+ * model's last block. */
 static struct holding all_blocks(const struct model *model, const struct holding *held)
 {
     struct holding blocks = *held;

@@ -25,15 +25,16 @@ struct evaluation {
     const struct generator *generator;
     int num_microbatches;
     double slowdown; /* factor on compute by the slowest chip */
-    bool blocking;   /* compute waits for messages */
-    bool validates;  /* a stage does not wait for the gradient norm of all stages */
+    bool blocking;   /* whether compute waits for messages */
+    bool validates;  /* whether a stage starts its update without waiting for the gradient norm of
+                        all stages */
     struct data_groups data, expert_data; /* expert_data is set only for models with experts */
     /* [stage]: boundary to the next stage; the last entry leads to the first */
     struct boundary *boundaries;
     /* with several chunks per stage: how much longer the messages between the last two chunks take
      * than other messages over the same boundary */
     double last_more_s;
-    int *lists;         /* room for two numbers a chunk */
+    int *lists;         /* scratch memory, two numbers for each chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
     /* [chunk], if the schedule runs a forward and a backward as a pair: the time of the pair that
      * the chunk's backward belongs to, and the time that the pair saves over its two passes run one
@@ -138,9 +139,9 @@ static inline void evaluation_keep_time(struct evaluation *w, int chunk,
     duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
-/* Time that the executor spends on whole gradients in addition to the reduction. It clears them
- * before the backwards that compute them, then adds the reduced shard to the sum with two reads and
- * a write. */
+/* Memory time that the executor needs for whole gradients, in addition to the reduction. It clears
+ * them before the backwards that compute them, then adds the reduced shard to the sum with two
+ * reads and a write. */
 double evaluation_whole_gradients_s(const struct evaluation *w, double parameters);
 
 /* sim/engine/tail.c - times that a stage adds once per step: exposed data-parallel transfers, and

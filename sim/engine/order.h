@@ -73,8 +73,8 @@ struct order *order_new(const struct generator *generator, const struct schedule
                         struct arena *arena);
 
 /* Computes the end of every op from durations (by slot) and lags (by order_op's `boundary`).
- * `done_s` has room for order->count; end_s[stage] becomes the end of the stage's last op. Returns
- * the end of the last op of all stages. */
+ * `done_s` is scratch memory for order->count ends of ops; end_s[stage] becomes the end of the
+ * stage's last op. Returns the end of the last op of all stages. */
 double order_time(const struct order *order, const double *duration_s, const double *lag_s,
                   double *done_s, double *end_s);
 

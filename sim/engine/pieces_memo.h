@@ -13,12 +13,12 @@ enum { PIECES_BUCKET_BITS = 12, NUM_PIECES_BUCKETS = 1 << PIECES_BUCKET_BITS };
 struct pieces_memo {
     struct arena places; /* holds what is in `placed` */
     struct arena arena;  /* holds the pieces */
-    /* by share of a rank (sim/plan/share.h) and placement of ranks on nodes; has many more entries
-     * than the other tables, so it grows */
+    /* keyed by the share of a rank (sim/plan/share.h) and the placement of ranks on nodes; it has
+     * many more entries than the other tables, so it grows */
     struct placed_pieces **placed;
     unsigned placed_bits; /* it has 1 << placed_bits buckets; 0: none yet */
     size_t num_placed;
-    /* by share of a rank, for any placement with the same links */
+    /* keyed by the share of a rank; valid for any placement with the same links */
     struct wired_pieces *wired[NUM_PIECES_BUCKETS];
     /* single pieces, as pieces of several questions are often the same */
     struct built_piece *built[NUM_PIECES_BUCKETS];
@@ -29,7 +29,8 @@ struct pieces_memo {
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
                                       const struct model *model, const struct plan *plan,
                                       const struct generator *generator);
-/* What every set of recomputed modules frees, for the pieces that pieces_memo_find returns. */
+/* The bytes that each set of recomputed modules frees, for the pieces that pieces_memo_find
+ * returns. */
 const struct pieces_sets *pieces_memo_sets(struct pieces_memo *memo, const struct system *system,
                                            const struct model *model, const struct plan *plan,
                                            const struct generator *generator);

@@ -32,8 +32,8 @@ struct pipeline {
     const struct generator *generator;
     struct schedule_shape shape;
     const double *duration_s; /* [CHUNK_PASSES x chunk + pass], chunk < pp x vpp */
-    /* [stage]: lag from the end of a pass there to the pass on the next stage that needs its
-     * result, or back; the last entry is between the last stage and the first. */
+    /* [stage]: time from the end of a pass on this stage until its result reaches the next stage,
+     * or from there to this stage; the last entry is for the last stage and the first. */
     const double *lag_s;
     /* With several chunks per stage: further lag between the last two chunks. */
     double last_more_s;

@@ -10,11 +10,11 @@
 struct prediction {
     bool fits;
     double step_s;
-    double step_low_s, step_high_s; /* 90 % interval (interval_half_width) */
+    double step_low_s, step_high_s; /* 90 % interval (interval.h) */
     double tokens_per_s;
     double mfu, hfu;
     double peak_memory_bytes;
-    double memory_low_bytes, memory_high_bytes; /* 90 % interval (memory_factor) */
+    double memory_low_bytes, memory_high_bytes; /* 90 % interval */
     double p_oom;                               /* probability of running out of memory */
     int peak_stage;
     int busiest_stage;

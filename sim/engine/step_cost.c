@@ -6,9 +6,8 @@
 
 #include <math.h>
 
-/* The earlier, in the order of the model, of the two chunks between which a message passes; it
- * follows from the chunk that makes the message.
- * */
+/* Of the two chunks between which a message passes, the one that comes first in the model. It
+ * follows from the chunk that makes the message. */
 static int chunk_before(const struct instr *instr)
 {
     return instr->chunk - (instr->op == INSTR_SEND_GRAD || instr->op == INSTR_RECV_GRAD);

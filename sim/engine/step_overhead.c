@@ -27,12 +27,12 @@ static struct passes stage_passes(const struct evaluation *w, int stage)
 }
 
 /* The share f of the passes' time T that is work; the rest is waiting for other replicas. Passes
- * were measured with all-reduce, so T = f T + E sd. E is the expected maximum of R standard normal
- * variables, with R the number of replicas, and sd is the standard deviation of one replica's work.
- * Each pass deviates by pass_spread, and the work as a whole has a variance of drift_s per second.
- * These are independent, so sd^2 = f^2 A
- * + f B, with A = pass_spread^2 x the sum of squared pass times and B = drift_s T. f is the root of
- * (T^2 - E^2 A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in a form without cancellation. */
+ * were measured with all-reduce, in which each replica waits for the slowest, so T = f T + E sd. E
+ * is the expected maximum of R standard normal variables, with R the number of replicas, and sd is
+ * the standard deviation of one replica's work. Each pass deviates by pass_spread, and the work as
+ * a whole has a variance of drift_s per second. These are independent, so sd^2 = f^2 A + f B, with
+ * A = pass_spread^2 x the sum of squared pass times and B = drift_s T. f is the root of (T^2 - E^2
+ * A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in a form without cancellation. */
 static double working_share(const struct profile *profile, const struct passes *passes,
                             double expected)
 {

@@ -8,7 +8,8 @@
 
 const char *const tier_names[NUM_TIERS] = { "seen", "new_stack", "new_gpu" };
 
-/* `calibrate` measures the executor; its shipped stack for GPUs has the error of a new stack. */
+/* Whether the stack is the executor's and was calibrated: it then has no error between sources. The
+ * executor's shipped stack for GPUs has such an error, like a new stack. */
 static bool is_calibrated(const struct stack *stack)
 {
     return stack_runtime(stack)->is_a_core && stack->errors.source == 0;

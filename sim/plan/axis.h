@@ -16,7 +16,7 @@ struct axis_case {
     const struct model *model;
     int num_gpus;
     const struct plan *base;
-    bool splits_attention; /* the attention kernel can work on a part of the sequence */
+    bool splits_attention; /* whether the attention kernel can work on a part of the sequence */
 };
 
 struct axis {
@@ -25,8 +25,9 @@ struct axis {
     const char *source;
     /* place in the default rank order; ranks along the axis of the lowest place are adjacent */
     int place;
-    bool is_folded; /* it reuses ranks of other axes, as ep does, and adds none to the job */
-    /* Its ranks hold the same weights. They sum gradients and may shard the training state. */
+    bool is_folded; /* whether it only reuses ranks of other axes, as ep does */
+    /* Whether its ranks hold the same weights. They then sum gradients and may shard the training
+     * state. */
     bool is_replicated;
 
     const struct plan_token *words; /* in canonical order; the first word sets the degree */

@@ -64,8 +64,8 @@ struct rank_group group_along(struct members set, int num_ranks)
     return group_along_both(set, (struct members){ 1, 1 }, num_ranks);
 }
 
-/* A set of members divided into consecutive groups of `size`: the members of one group, and the
- * members at the same place in all groups. */
+/* Divides a set of members into consecutive groups of `size`. The results are the members of one
+ * group, and the members that have the same place in all groups. */
 struct halves {
     struct members near, far;
 };

@@ -3,11 +3,11 @@
  *
  * A piece is the embedding, a layer or the head. ZeRO-3 gathers a piece's parameters while the
  * pieces before it run and drops them after it; ZeRO-2 and 3 keep a piece's whole gradients from
- * its backward until they are reduced, during the backward of the next piece. At the begin and end
- * of a pass nothing is gathered and no message is in flight, as in FSDP (Zhao et al. 2023, PyTorch
- * FSDP, section 3.3). So its first gather and its last reduction are exposed. The executor runs
- * these steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
- * form, sim/engine/piece_buckets.c the reductions of whole gradients. */
+ * its backward until they are reduced, during the backward of the next piece. At the beginning and
+ * the end of a pass nothing is gathered and no message is in flight, as in FSDP (Zhao et al. 2023,
+ * PyTorch FSDP, section 3.3). So its first gather and its last reduction are exposed. The executor
+ * runs these steps, and the memory model counts what they hold. sim/engine/chunk.c computes their
+ * time in closed form, and sim/engine/piece_buckets.c that of the reductions of whole gradients. */
 #ifndef SIM_PLAN_PASS_H
 #define SIM_PLAN_PASS_H
 

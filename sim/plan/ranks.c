@@ -65,7 +65,7 @@ static void write_others(const struct plan *plan, struct text *out)
 static bool refuse_gpus(const struct plan *plan, int num_gpus, struct err *err)
 {
     struct text others = { 0 };
-    if (err->code != ERR_NONE) /* an error is already set, so the text below would not be used */
+    if (err->code != ERR_NONE) /* an error is already set, so no further one is reported */
         return false;
     write_others(plan, &others);
     if (plan->dp == 0)

@@ -22,14 +22,14 @@ typedef void plan_token_write(const struct plan_token *token, const struct plan 
 
 struct plan_token {
     const char *name; /* such as "tp" */
-    const char *form; /* such as "tpN"; if it contains '=', the word must too */
+    const char *form; /* such as "tpN"; if the form contains '=', the word must contain it too */
     const char *doc;  /* one sentence */
     plan_token_read *read;
     plan_token_write *write;
     size_t member; /* numbers and names: offset of their int in struct plan */
     int min, max;  /* numbers */
-    /* numbers and names: the default, which plan_write omits; below min: plan_write omits no
-     * value */
+    /* numbers and names: the default, which plan_write omits. If it is below min, plan_write omits
+     * no value. */
     int fallback;
     const char *const *names; /* for names and sets of names */
 };

@@ -1,12 +1,13 @@
 /* sim/plan/weights.h - the parameters that one rank holds, derived from the op lists.
  *
  * A piece is a layer, the embedding or the head of a chunk. Its weights lie one after the other in
- * a flat array of elements, in the order of the ops that use them. The vocabulary rows (token table
- * or output matrix) are a separate array, the same on the first and the last stage: tied tables are
- * one array, or two that are kept equal. A linear layer's matrix has a row per output; rows of
- * fused layers are packed (kernels/host/attention.h, activation.h) so that a tensor rank's rows are
+ * a flat array, in the order of the ops that use them. The vocabulary rows (token table or output
+ * matrix) are a separate array, the same on the first and the last stage: tied tables are one
+ * array, or two that are kept equal. A linear layer's matrix has a row per output; rows of fused
+ * layers are packed (kernels/host/attention.h, activation.h) so that a tensor rank's rows are
  * neighbours. When a weight is split over tensor ranks, `first_row` and `first_column` place this
- * rank's elements in the whole weight, which seeds, checkpoints and other layouts refer to. */
+ * rank's elements in the whole weight, to whose elements random seeds and checkpoints refer,
+ * whatever the layout. */
 #ifndef SIM_PLAN_WEIGHTS_H
 #define SIM_PLAN_WEIGHTS_H
 

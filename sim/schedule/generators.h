@@ -5,7 +5,7 @@
 
 #include "sim/schedule/schedule.h"
 
-/* Append an instruction to a list that has room for it. */
+/* These functions append an instruction to a list that has room for it. */
 void emit_forward(struct instrs *out, int chunk, int microbatch);
 void emit_pair(struct instrs *out, int chunk, int microbatch, int back_chunk, int back_microbatch);
 void emit_backward(struct instrs *out, int chunk, int microbatch);

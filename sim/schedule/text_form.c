@@ -222,8 +222,8 @@ static void infer_pairs(struct schedule *schedule)
 }
 
 /* The text does not state the placement. It follows from the forwards that are on another stage
- * than if all rounds went down. In a V a microbatch runs in the first round before the second; in a
- * mirrored placement it need not. */
+ * than they would be if all rounds went down the stages. In a V a microbatch runs in the first
+ * round before the second; in a mirrored placement it need not. */
 static void infer_rule(struct schedule *schedule)
 {
     int stages = schedule->shape.num_stages;

@@ -59,7 +59,8 @@ static void emit_stage(const struct schedule_shape *shape, int stage, enum depth
 
 /* Number of microbatches that wait for their weight gradient at the stage's peak. The peak is after
  * the forward of the first round that ends with a weight gradient, or of the last round if none
- * does. 0: all microbatches belong to the warm-up, and the peak is at its end. */
+ * does. It is 0 if all microbatches belong to the warm-up; the peak is then at the end of the
+ * warm-up. */
 static int waiting_at_peak(const struct schedule_shape *shape, int stage, enum depth depth)
 {
     int rounds = shape->num_microbatches - num_warmup(shape, stage, depth);

@@ -57,8 +57,8 @@ double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_rank
 }
 
 /* 2 (n-1) S/(K B): K of the n ranks are servers, and each sums an equal part of the buffer. A
- * server receives its part from the n-1 other ranks, servers included, and sends them the sum; its
- * link is the bottleneck. Li et al. 2014. */
+ * server receives its part of the buffer from the n-1 other ranks, servers included, and sends them
+ * the sum; its link is the bottleneck. Li et al. 2014. */
 double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
                                    double message_bytes)
 {

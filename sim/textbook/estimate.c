@@ -69,8 +69,8 @@ struct textbook_batch textbook_microbatch_of(const struct textbook_setup *setup)
     return (struct textbook_batch){ .sequences = setup->microbatch, .seq = setup->seq };
 }
 
-/* s b h values (sequence length, microbatch, hidden width): one microbatch's activations between
- * two layers. */
+/* The activations of one microbatch between two layers: s b h values, for sequence length,
+ * microbatch size and hidden width. */
 double textbook_boundary_bytes(const struct textbook_setup *setup)
 {
     return setup->value_bytes * setup->seq * setup->microbatch * setup->model->hidden;
@@ -116,9 +116,9 @@ struct textbook_link textbook_shard_link(const struct textbook_setup *setup)
     return shards == setup->data ? setup->data_link : textbook_ring_link(&setup->wires, shards, 1);
 }
 
-/* Communication of ZeRO, once per step. ZeRO 1 and 2 move as much as an all-reduce in the same
- * precision. ZeRO 3 gathers the weights twice, for forward and backward, and so moves 1.5 times as
- * much. Rajbhandari et al. 2020, section 7. Ranks that hold the same shard all-reduce its
+/* Communication of ZeRO, once per step. ZeRO 1 and 2 move as many bytes as an all-reduce in the
+ * same precision. ZeRO 3 gathers the weights twice, for forward and backward, and so moves 1.5
+ * times as much. Rajbhandari et al. 2020, section 7. Ranks that hold the same shard all-reduce its
  * gradients. Zhao et al. 2023, section 3.2.2. */
 static double zero_comm_s(const struct textbook_setup *setup, double parameters)
 {

@@ -47,7 +47,7 @@ double textbook_bubble_of_total(struct textbook_pipeline pipeline)
 
 /* The first of `exposed` microbatches crosses all p v - 1 boundaries; each of the others occupies
  * the busiest link for v further messages; the gradients then come back the same way. In the naive
- * schedule every microbatch crosses all boundaries alone. */
+ * schedule microbatches cross the boundaries one after another, so all transfers are exposed. */
 static double crossings_s(struct textbook_pipeline pipeline, double message_s, int exposed)
 {
     if (pipeline.stages == 1)
