@@ -10,8 +10,8 @@ struct data_lane {
     struct stream *stream;
 };
 
-/* data_lane_gather allocates memory and gathers ZeRO-3's values into it when compute reaches this
- * point. Compute issued after data_lane_await_values sees the values. */
+/* data_lane_gather: when compute reaches this point, allocates memory and gathers ZeRO-3's values
+ * into it. Compute that is issued after data_lane_await_values sees the values. */
 void data_lane_gather(const struct data_lane *lane, struct machine *machine, struct store *store);
 void data_lane_await_values(struct machine *machine, const struct store *store);
 

@@ -20,8 +20,9 @@ struct launch_options {
     const char *program;    /* path of the program; NULL: this program */
     double grace_s; /* time between asking the other ranks to end and killing them, after a rank
                        failed */
-    /* Called when a rank was killed, before the other ranks are asked to end: their later messages
-     * are only consequences. err names the rank and the signal. NULL: not called. */
+    /* Called when a rank was killed, before the other ranks are asked to end, because their later
+     * messages are only consequences of this. err names the rank and the signal. NULL: not
+     * called. */
     void (*hear)(void *context, const struct err *err);
     void *context;
 };
@@ -31,7 +32,7 @@ struct launch_options {
  * status: 0 when all ranks returned 0; else that of the first rank that failed by itself. It is
  * LAUNCH_EXIT_LOST when that rank was killed (err: ERR_SYSTEM, where = "rank N", the signal in msg)
  * and when ranks only lost another rank (err names one that did not end). SIGINT and SIGTERM are
- * passed on. False when the ranks could not be started or one failed. */
+ * passed on. Returns false when the ranks could not be started or when one failed. */
 bool launch(const struct launch_options *options, int *status, struct err *err);
 
 #endif

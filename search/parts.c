@@ -60,8 +60,8 @@ static void keep_leaner(struct trial_sets *tried, unsigned parts, double bytes)
     tried->leanest_bytes = bytes;
 }
 
-/* Finds the set that needs the least memory, the first of several. The set with the lowest bound
- * comes before all others, so that few others are tried. */
+/* Finds the set that needs the least memory; of several, the first. The set with the lowest bound
+ * is tried first, so that few others must be tried. */
 static void find_leanest(struct trial_sets *tried)
 {
     const struct replay_sets *all = &tried->memory->sets->all;

@@ -5,7 +5,8 @@
  * model's modules (models/replay.h). A set that contains another one repeats more, so it is no
  * faster. So the best set is among the least sets that fit, which have no proper subset that fits.
  * All stages repeat the same modules, as in Megatron-Core, whose recompute_modules is one list of
- * the whole model (transformer_config.py); uneven/stages.h chooses other parts on each stage. */
+ * the whole model (transformer_config.py); search/uneven/stages.h chooses the modules of each stage
+ * separately. */
 #ifndef SEARCH_PARTS_H
 #define SEARCH_PARTS_H
 

@@ -2,8 +2,8 @@
  *
  * Errors are grouped in cost classes, such as all matrix products or all network traffic. Each
  * class has a factor that scales the system's constants, and the usual cost model evaluates plans
- * on the changed system. Only the given rivals are compared, so no other plan can win; errors
- * common to all plans cancel. */
+ * on the changed system. Only the given plans (rivals) are compared, so no other plan can win;
+ * errors common to all plans cancel. */
 #ifndef SEARCH_ROBUST_H
 #define SEARCH_ROBUST_H
 
@@ -38,7 +38,7 @@ struct robust_request {
 
 /* Results of one rival over all draws. */
 struct rival_score {
-    int rival;          /* its index; 0 is the chosen plan */
+    int rival;          /* index of the rival; 0 is the chosen plan */
     double best_share;  /* fraction of draws in which it was the best */
     double close_share; /* fraction of draws in which it fitted and was within CLOSE_REGRET of the
                            best */
@@ -80,7 +80,8 @@ struct tipping_point search_tipping_point(const struct robust_request *request, 
 /* The smallest deviation of the experts' popularity (routing_kind ROUTING_SKEWED) at which another
  * rival is the best. */
 struct routing_flip {
-    double cv; /* 0: none up to LARGEST_CV, no experts, or their loads are given in another way */
+    double cv; /* 0: no such deviation up to LARGEST_CV, or the model has no experts, or their loads
+                  are given in another way */
     int to;    /* the rival that is then the best; -1: none fits */
 };
 #define LARGEST_CV 1.0

@@ -90,10 +90,11 @@ static const struct domain domains_of_words[] = {
     { DOMAIN("recompute", recompute), LISTED(default_recomputes) },
     { DOMAIN("zero", zero), LISTED(default_zeros) },
 };
-/* Words without a list: they follow from other words, or are checked when a plan is complete. */
+/* Words without a list of values: they follow from other words, or are checked when a plan is
+ * complete. */
 static const char *const derived[] = { "dp", "vpp", "stages", "mtp", "schedule" };
 
-/* Domains of axes come first, then those of the other words. */
+/* Words of axes come first, then the other words. */
 static int num_domains(void)
 {
     return num_axes + LENGTH(domains_of_words);
@@ -300,8 +301,8 @@ static bool may_split(const struct space *space, int pp)
     return pp <= space->model->layers + 2;
 }
 
-/* A necessary condition for the rules of heads, stages and batch, which few numbers of GPUs
- * satisfy. */
+/* A necessary condition for the rules about heads, stages and batch. Few numbers of GPUs satisfy
+ * it. */
 static bool may_keep_rules(const struct space *space, const struct plan *plan)
 {
     for (int kind = 0; kind < model_num_kinds(space->model); kind++)
@@ -542,8 +543,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     return true;
 }
 
-/* When no combination of values fits the GPUs, the first value of each list stands for all, so that
- * the broken rule is reported. */
+/* When no combination of values divides the GPUs, only the first value of each list is tried, so
+ * that the broken rule is reported. */
 static bool set_data_ranks(const struct space *space, bool is_first, struct plan *plan)
 {
     plan->dp = space->dp > 0 ? space->dp : 1;
@@ -734,7 +735,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     return true;
 }
 
-/* When no degrees fit the GPUs, one candidate in one order stands for all. */
+/* When no degrees divide the GPUs, one candidate in one rank order stands for all. */
 int space_site_orders(const struct space *space, size_t site, int orders[][MAX_AXES])
 {
     struct plan plan;
@@ -824,7 +825,7 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
            space_walk_begun(space, block, &first, visitor);
 }
 
-/* Adapts a visitor of candidates to families. */
+/* Visits the candidates of each family with a visitor of candidates. */
 struct inside {
     const struct space *space;
     const struct visitor *visitor;

@@ -41,9 +41,9 @@ static struct time_to_accuracy to_accuracy(const struct search_request *request,
     return time_to_accuracy(convergence, request->system, request->model, plan, step_s);
 }
 
-/* The number of steps depends only on exchange, data ranks and tensors, so one plan with that many
- * data ranks and no other split represents all. Compressing exchanges are never ruled out this
- * way. */
+/* The number of steps depends only on exchange, data ranks and tensors. So one plan with that many
+ * data ranks, and no other parallel axis, represents all. Compressing exchanges are never ruled out
+ * this way. */
 static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
 {
     if (exchange_method_of(exchange)->compressor)

@@ -13,7 +13,7 @@
 struct trial {
     int rival;
     int gpus;
-    double batch; /* in sequences: the rival's microbatches of fewer replicas */
+    double batch; /* batch in sequences: as many microbatches as the rival's, of fewer replicas */
     struct scored_plan plan;
 };
 
@@ -40,13 +40,13 @@ extern const double sure_enough;
 
 /* A proposed trial, and the outcome that is expected of it and the trials proposed before it. */
 struct proposal {
-    int trial; /* index */
+    int trial; /* index of the rival */
     struct outlook outlook;
 };
 
 /* Chooses trials one by one until the probability of choosing the fastest plan reaches sure_enough.
  * Each is the trial that raises this probability most; among about equally good trials, the one on
- * the fewest GPUs. runs[i] is the belief's number of trial i. Returns the number of trials
+ * the fewest GPUs. runs[i] becomes the index of trial i in the belief. Returns the number of trials
  * chosen. */
 int trials_propose(const struct belief *belief, const struct trial *trials, const int *runs,
                    int count, struct proposal out[MOST_TRIALS]);

@@ -35,7 +35,7 @@ size_t element_bytes(enum element element)
     return sizes[element];
 }
 
-/* A sum needs at least this traffic: all members but one send a summand and receive the result. */
+/* The least traffic of a sum: all members but one send a summand and receive the result. */
 double comm_least_sent_bytes(const struct comm_call *call)
 {
     double bytes = (double)call->count * (double)element_bytes(call->element);

@@ -15,7 +15,7 @@ struct place {
     int local_rank, local_size; /* rank and number of ranks on this machine */
     char meeting_host[256];     /* where rank 0 listens; "" when the launcher names no place */
     int meeting_port;
-    int meeting_fd; /* on rank 0: the socket that already listens, else -1 */
+    int meeting_fd; /* on rank 0 the socket, if one already listens; else -1 */
     /* The secret of the run, known only to its ranks. Padded with zeros. */
     char token[PLACE_TOKEN_BYTES];
 };
@@ -24,9 +24,9 @@ struct place {
 struct place place_alone(void);
 
 /* Reads the variables of the first launcher that has set any; place_alone() if none has. The token
- * is SIMSEARCH_TOKEN, which our own launcher draws at random. If it is not set, srun's and
- * torchrun's job numbers are the token, which others can guess. False with ERR_INPUT, where = the
- * variable, when one is missing, is no number or contradicts another. */
+ * is SIMSEARCH_TOKEN, which our own launcher draws at random. If it is not set, the job number of
+ * srun or torchrun is the token; others can guess it. Returns false with ERR_INPUT, where = the
+ * variable, when a variable is missing, is no number or contradicts another one. */
 bool place_of_environment(struct place *place, struct err *err);
 
 /* The communicator for this launcher's processes: "mpi" or "tcp" (exec/comm/comm.h). */

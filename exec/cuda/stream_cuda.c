@@ -11,8 +11,8 @@
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-/* Spins for about the length of a step, so that its end is timed precisely, then sleeps between
- * tries. It always yields the core. */
+/* A pause of a waiting thread. For about the length of a step it only yields the core, so that the
+ * end of the step is timed precisely; then it also sleeps. */
 static void wait_a_little(int tries)
 {
     enum { SHORT_WAIT_TRIES = 1000000 };

@@ -341,7 +341,8 @@ static struct group *mpi_group_new(struct comm *comm, const int *ranks, int num_
     return &group->base;
 }
 
-/* By the standard freeing is collective, but Open MPI and MPICH do not wait for other ranks. */
+/* By the MPI standard all ranks free a communicator together, but Open MPI and MPICH do not wait
+ * for other ranks. */
 static void mpi_group_free(struct group *base)
 {
     if (!base)

@@ -242,7 +242,7 @@ static void run_embedding(struct flow *flow, const struct op *op)
           .dpositions = piece_gradient(flow->piece, op, WEIGHT_POSITIONS));
 }
 
-/* Overwrites the logits. */
+/* The gradient overwrites the logits. */
 static void run_cross_entropy(struct flow *flow, const struct op *op)
 {
     void *logits = flow_in_place(flow, op, 0);

@@ -21,7 +21,7 @@ struct checkpoint_state {
     float rate;
     struct rate_course rates;
     double clip, spike; /* as in struct update and struct run_setup */
-    struct err damage;  /* the reason why this rank skipped a newer checkpoint */
+    struct err damage;  /* why this rank skipped a newer checkpoint */
     int copies; /* number of differing copies of the model whose mean the run resumes with; else 1
                  */
 };

@@ -13,9 +13,10 @@ struct session {
     const struct session_options *options;
     struct rank_device on;
     char status_path[CHECKPOINT_PATH];
-    atomic_bool is_open;  /* device and communicator exist, so the watchdog can stop them */
-    atomic_bool is_over;  /* the watchdog has stopped the run: do not wait for other ranks */
-    atomic_bool has_lost; /* another rank was lost */
+    atomic_bool is_open; /* device and communicator exist: the watchdog can stop them */
+    atomic_bool is_over; /* whether the watchdog has stopped the run, so that no one waits for other
+                            ranks */
+    atomic_bool has_lost; /* whether another rank was lost */
     struct rank *rank;
     struct stream *stream; /* stream for calls between steps */
     struct arena *arena;

@@ -127,7 +127,7 @@ static cudaError_t note_times(const struct launch *on, const struct gemm_work *w
 static bool note_rounds(const struct launch *on, const struct gemm_work *work,
                         cudaEvent_t events[2], float *least_ms)
 {
-    bool ok = work->issue(on, work->args) == cudaSuccess; /* slower, and not timed */
+    bool ok = work->issue(on, work->args) == cudaSuccess; /* the first run, slower, is not timed */
     for (int round = 0; round < ROUNDS && ok; round++) {
         float ms = 0;
         ok = note_times(on, work, events) == cudaSuccess &&
@@ -181,7 +181,7 @@ static size_t result_bytes(const struct gemm_product *p)
  * product divided by the number of rows of `part`. */
 struct room {
     struct gemm_product part;
-    struct gemm_call call; /* of the part */
+    struct gemm_call call; /* result of the part */
     void *to;
     float times;
 };
@@ -228,7 +228,7 @@ static bool is_captured(const struct launch *on)
 
 /* --- choosing ----------------------------------------------------------------------------- */
 
-/* The index of the best proposal (-1: none works) and its time (infinity: not timed). */
+/* Index of the best proposal (-1: none works), and its time (infinity: not timed). */
 struct tuned {
     int best;
     float ms;

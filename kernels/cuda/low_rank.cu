@@ -14,7 +14,7 @@ enum change { KEEP, SCALE, SCALE_OR_DROP, TAKE_AWAY };
 
 struct step {
     enum change change;
-    int column, other;  /* column to change, and column to subtract */
+    int column, other;  /* column to change, and column that TAKE_AWAY subtracts */
     int next;           /* column whose dot product with the changed one the next step needs */
     const double *sums; /* sums of the step before, one per block */
     double *next_sums;

@@ -32,7 +32,8 @@ __device__ __forceinline__ philox_block philox(const struct draw &draw, uint64_t
     return { { c0, c1, c2, c3 } };
 }
 
-/* words[at] without an index, as an indexed array would be put in local memory. */
+/* Returns words[at], but without an index at run time, as an indexed array would be put in local
+ * memory. */
 __device__ __forceinline__ uint32_t word_of(const philox_block &block, uint32_t at)
 {
     return at < 2 ? (at == 0 ? block.words[0] : block.words[1])
@@ -58,7 +59,7 @@ template <int N>
 __device__ __forceinline__ void draw_keeps_of(const struct dropper &dropper, uint64_t first,
                                               bool *keeps)
 {
-    /* number of words skipped in the first block */
+    /* number of words of the first block that are skipped */
     uint32_t skipped = N % 4 == 0 ? 0 : (uint32_t)first % 4;
     philox_block block = philox(dropper.draw, first / 4);
 #pragma unroll

@@ -179,7 +179,8 @@ __device__ __forceinline__ void multiply_by_columns(accumulator (*d)[HEAD_DIM / 
 #pragma unroll
         for (int m = 0; m < MATRICES; m++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) /* rows g, g + 8 of the first 8 columns, then the others */
+            for (int i = 0; i < 4; i++) /* first rows g and g + 8 of the first 8 columns, then those
+                                           of the other columns */
                 left[m][i] = pair_of(a[m][2 * k + i / 2][i % 2 * 2],
                                      a[m][2 * k + i / 2][i % 2 * 2 + 1], T());
 #pragma unroll

@@ -19,7 +19,7 @@ struct head head_at(const struct attention *attention, long sequence, long head)
 
 float attention_scale(const struct attention *attention);
 
-/* Draws which of the `n` keys from `key` on dropout keeps for one query. */
+/* Draws, for one query, which of the `n` keys from `key` on are kept by dropout. */
 void attention_keeps(const struct attention *attention, const struct head *head, long query,
                      long key, long n, uint8_t *keeps);
 

@@ -27,7 +27,8 @@
 #define INLINED static inline __attribute__((always_inline))
 
 enum { NUM_LANES_F32 = 16, NUM_LANES_F64 = 8 };
-/* Pass these by pointer: their calling convention by value depends on the instruction set. */
+/* Vectors are passed by pointer, because how they are passed by value depends on the instruction
+ * set. */
 typedef float lanes_f32 __attribute__((vector_size(64)));
 typedef double lanes_f64 __attribute__((vector_size(64)));
 

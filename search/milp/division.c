@@ -32,8 +32,8 @@ static void widen(struct quest *quest)
     quest->excess = quest->excess < last_excess ? widening * quest->excess : HUGE_VAL;
 }
 
-/* A division found within the guess is the best one. One above the guess proves nothing, as an
- * omitted choice may be better. */
+/* If a division's surrogate is within the guess, the division is the best one. A division above the
+ * guess proves nothing, as an omitted choice may be better. */
 static bool is_answer(const struct quest *quest, const struct program_result *result,
                       double surrogate_s)
 {

@@ -3,11 +3,11 @@
  * It searches the space of --uneven with the same iteration over points as dp (uneven/uneven.h). A
  * point is a plan whose division of layers is open. At each point that no lower bound rules out,
  * the eight divisions with the least surrogate are timed, and the fastest is kept in the list of
- * even plans. This proves the least surrogate, not the least step time. The step time is proved
- * when the dynamic program's lower bound meets it, or when a point has at most eight divisions.
- * Outside 1F1B the surrogate is a lower bound, so it is also proved when that of the eighth
- * division is not below it. Otherwise the answer states the gap to that bound. The bound also holds
- * with constraints on all stages, as they only remove divisions. */
+ * even plans. This proves the least surrogate, not the least step time. The step time is proved to
+ * be the least when the dynamic program's lower bound meets it, or when a point has at most eight
+ * divisions. Outside 1F1B the surrogate is a lower bound, so the step time is also proved when it
+ * does not exceed the eighth division's surrogate. Otherwise the answer states the gap to the
+ * bound. The bound also holds with constraints on all stages, as they only remove divisions. */
 #ifndef SEARCH_MILP_MILP_H
 #define SEARCH_MILP_MILP_H
 

@@ -18,11 +18,12 @@ static const int most_nodes = 2000;
 struct collector {
     const struct divided_point *point;
     int first;               /* first layer, as in struct stage_choice */
-    struct stage_choice *at; /* choices of the current stage */
+    struct stage_choice *at; /* number of choices of the current stage */
     int count;
 };
 
-/* Whether recomputing more layers than memory requires can help: only to equal another stage. */
+/* Whether recomputing more layers than memory requires can help. It can only make a stage equal to
+ * another one. */
 static bool wants_more_recompute(const struct divided_point *point)
 {
     const struct search_request *request = point->search->request;
@@ -30,7 +31,7 @@ static bool wants_more_recompute(const struct divided_point *point)
            (request->same_recompute || request->stage_types > 0);
 }
 
-/* Adds a choice of a table for other schedules than 1F1B. */
+/* Adds a choice of a stage, from the table for schedules other than 1F1B. */
 static void keep_dealt(struct collector *collector, const struct stage_table *table, int stage,
                        const struct stage_option *option)
 {
@@ -260,7 +261,8 @@ static void keep_even(void *context, int worker, const struct ranked_plan *plan)
         frontier_offer(&even->of_worker[worker], plan);
 }
 
-/* When hosts or the number of types may exclude plans, each plan of the space is examined. */
+/* When limits of host memory or of the number of stage types may exclude plans, each plan of the
+ * space is examined. */
 static struct tally even_best(const struct search *search, struct arena *arena,
                               struct frontier *best, double *least_s)
 {

@@ -1,6 +1,6 @@
 /* Dynamic program over the operators in order. A label is a choice of sharding for all operators so
  * far. Later costs depend only on the shardings of operators that have an edge to a later operator.
- * Of two labels with equal such shardings, the one that costs more and keeps no fewer bytes is
+ * If two labels agree in these shardings, the one that costs more and keeps no fewer bytes is
  * dropped. */
 #include "search/partition/partition.h"
 

@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-/* MOST_ODD: batches and layers of models are seldom divisible by a larger odd number. */
+/* MOST_ODD is the largest odd factor that is tried, as batches and layers of models are seldom
+ * divisible by a larger odd number. */
 enum { MOST_ODD = 31, MOST_COUNTS = MOST_ODD / 2 + 1, MOST_BATCHES = 4, LEAST_PERCENT = 90 };
 
 /* Assumed largest gain in efficiency per GPU on fewer GPUs. */

@@ -44,8 +44,9 @@
 struct rule {
     const char *name; /* name of a constant; "*" stands for any text */
     bool is_rate;     /* larger is faster */
-    bool is_convex;   /* both properties are used; if false, only the first one (slower constants
-                         never shorten a step), with the ends of the range */
+    bool is_convex; /* Two properties of a step's time are used: slower constants never shorten it,
+                       and its logarithm is convex in those of the constants. False: only the first
+                       one is used, with the ends of the range */
 };
 
 static const struct rule rules[] = {
@@ -135,7 +136,7 @@ enum { MOST_CUT = 6, MOST_CORNERS = 1 << MOST_CUT, MOST_POINTS = 2 * MOST_CUT + 
 
 struct part {
     double low[MOST_UNCERTAIN], high[MOST_UNCERTAIN];
-    double volume; /* share of the region */
+    double volume; /* the part's share of the region's volume */
     /* indices of the plans, other than the choice, that are not ruled out in this part */
     const int *open;
     int num_open;
@@ -166,7 +167,7 @@ struct regions {
     struct part whole;
     struct plan *plans; /* [0]: the choice */
     int num_plans, capacity;
-    double limit; /* logarithm of the ratio of times from which a plan counts as faster */
+    double limit; /* log ratio of times from which a plan counts as faster */
     double most_timed;
     double *faster, *closest; /* [plan] volumes of the parts in which it is faster, or the
                                  closest */
@@ -375,8 +376,8 @@ static void meet_plan(struct regions *r, const struct plan *plan)
         add_plan(r, plan);
 }
 
-/* Different sets of recomputed modules may be the fastest in different places of the region, so all
- * least sets that fit are examined. */
+/* Different sets of recomputed modules may be the fastest in different places of the region. So all
+ * least sets that fit (those without a smaller set that fits) are examined. */
 static void meet_sets(struct regions *r, const struct plan *member)
 {
     unsigned sets[MOST_SETS];
@@ -430,7 +431,8 @@ static void list_plans(struct regions *r, struct arena *arena)
  * x0 to the two points beside it. The choice's F minus another plan's tangent is convex, so it is
  * largest in a corner of the part. */
 
-/* distance of two further points from the middle, or half of the part's width if that is less */
+/* two further points are at this distance from the middle, or at half of the part's width if that
+ * is less */
 static const double beside = 1e-3;
 
 static int num_points(const struct regions *r)

@@ -69,7 +69,7 @@ static int draw_digit(const struct policy *policy, int factor, struct random *rn
     int digit = 0;
     while (digit < last && (left -= policy->share[digit]) >= 0)
         digit++;
-    /* rounding may lead past the last allowed digit: go back to it */
+    /* rounding may lead past the last allowed digit; then this one is taken */
     while (policy->share[digit] == 0)
         digit--;
     return digit;
@@ -193,7 +193,7 @@ static double best_of(const struct sample *samples, int count)
 
 /* Runs one policy until it has settled: all samples of a batch are the same point, or no better
  * point was found for a while. The second test is needed because the entropy term keeps the policy
- * sampling around its (often local) optimum. False: stop. */
+ * sampling around its (often local) optimum. Returns false when the search must stop. */
 static bool learn_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng,
                        struct sample *samples, struct policy *policy)
 {

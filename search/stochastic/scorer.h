@@ -20,7 +20,7 @@ struct scorer {
     double budget, spent; /* in scored points */
     struct evaluator *evaluator;
     struct met_table met;
-    struct tally tally; /* used only by tally_must_stop, to end the search early */
+    struct tally tally; /* read only by tally_must_stop, to end the search early */
     /* Called with each score, and whether the plan fits. May be NULL. */
     void (*scored)(void *context, const struct scorer *scorer, double score, bool fits);
     void *context;

@@ -65,7 +65,8 @@ static void list_all(struct filler *filler, int stage, int layers)
                    filler->chunks);
 }
 
-/* Like list_all for this stage's chunks only, which suffices if all layers are of one kind. */
+/* Does the same as list_all for this stage's chunks only, which suffices if all layers are of one
+ * kind. */
 static void list_own(struct filler *filler, int stage, int layers)
 {
     memset(filler->chunks, 0,
@@ -240,7 +241,7 @@ static bool has_kinds(const struct filler *filler)
     return model_num_kinds(filler->request->model) > 1;
 }
 
-/* Whether the option of the previous stage is also that of this stage. Stages without embedding and
+/* Whether an option of the previous stage also holds for this stage. Stages without embedding and
  * head take the same time unless messages block, and a later stage needs less memory, as it has
  * fewer microbatches in flight. This does not hold if the schedule has its own placement of chunks,
  * such as a V, and not for the stage of the chunk that has the last layers. */
@@ -383,8 +384,9 @@ static double average_stage_s(struct filler *filler)
 }
 
 /* The least time that a microbatch spends at a stage other than the last in its first chunk,
- * forward and backward, and in the two messages to the next stage. The chunk is taken to have one
- * layer, of any kind. A chunk without layers has modules for later tokens, which take longer. */
+ * forward and backward, and in the two messages to the next stage. The chunk is assumed to have one
+ * layer, of the kind that takes the least time. A chunk without layers has modules for later
+ * tokens, which take longer. */
 static double least_way_s(struct filler *filler)
 {
     const struct model *model = filler->request->model;

@@ -9,7 +9,7 @@
 /* Lower bounds of a stage's times with this number of layers, at any place in the pipeline and with
  * as little recompute as the plan allows. */
 struct least_stage {
-    double pass_s, longer_s; /* forward and backward, the longer of the two */
+    double pass_s, longer_s; /* sum of forward and backward; the longer of the two */
     double optimizer_s;
 };
 

@@ -68,7 +68,7 @@ static enum point_kind kind_of(const struct plan *base, int recompute)
 
 /* All sites of plans with the same numbers of stages and of chunks per stage. */
 struct stages_space {
-    struct space space; /* the space with this pp and vpp, and a fixed list of layers per chunk */
+    struct space space;                /* with only this pp and vpp, and one list of layers */
     double divisions[NUM_POINT_KINDS]; /* number of divisions that only this space has */
     size_t first_site;
 };
@@ -78,7 +78,8 @@ struct stages_space {
  * numbers would be inexact. */
 struct left_out {
     double *broken; /* points by the first rule they break, by number of rule */
-    /* points ruled out by bounds, and by memory; indices as in stages_space.divisions */
+    /* points ruled out by bounds, and points ruled out by memory; indices as in
+     * stages_space.divisions */
     double bounded[NUM_POINT_KINDS], over_memory[NUM_POINT_KINDS];
 };
 
@@ -368,8 +369,8 @@ static double count_dealt(const struct deal *deal)
     return left < 0 ? 0 : count_divisions(left + stages, stages, false);
 }
 
-/* The same for 1F1B, with every number of recomputed layers per stage. A last stage that may have
- * no layers has some, or the stages before it have all. */
+/* The same for 1F1B, with every number of recomputed layers per stage. If the last stage may have
+ * no layers, two cases are added: it has some layers, or the stages before it have all. */
 static double count_mixes(const struct deal *deal)
 {
     int stages = count_holding(deal);
@@ -396,7 +397,7 @@ static void count_new(const struct search *search, const struct plan *plan,
     divisions[STAGES_OF_PARTS] = all;
 }
 
-/* Whether layers can be divided so in the plan's schedule. */
+/* Whether the plan's schedule allows layers to be divided in this way. */
 static bool has_divisions(const struct search *search, const struct stages_of *stages)
 {
     const struct space *space = search->space;
@@ -450,7 +451,7 @@ static int most_chunks(const struct space *space, int pp)
     if (generator->rule)
         return 2;
     bool is_open = !*base->schedule || strcmp(base->schedule, "interleaved") == 0;
-    int without_layers = space->model->mtp > 0 ? 2 : 1; /* at most so many chunks have no layers */
+    int without_layers = space->model->mtp > 0 ? 2 : 1; /* at most so many chunks have none */
     return is_open && pp > 1 ? (space->model->layers + without_layers) / pp : 1;
 }
 

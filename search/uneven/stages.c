@@ -208,7 +208,7 @@ static void fill_options(const struct filler *filler, int stage, int first)
         first > 0 ? stage_options(table, stage, first - 1) : options;
     double limit_s = filler->request->limit_s;
     int least, most = range_of(filler, stage, first, &least);
-    if (most > table->most_layers) { /* a stage with this many layers is too slow */
+    if (most > table->most_layers) { /* a stage with this many layers would be too slow */
         most = table->most_layers;
         table->is_limited = true;
     }
@@ -386,7 +386,7 @@ bool stage_table_balance(const struct stage_table *table, int *layers)
         layers[stage] = most_within(table, stage, stage_pass_s, table->longest_pass_s);
         excess += layers[stage];
     }
-    /* removes layers from the last stages first, as fewer microbatches are in flight there */
+    /* layers are removed from the last stages first, as fewer microbatches are in flight there */
     while (excess > 0)
         for (int stage = table->num_stages - 1; stage >= 0 && excess > 0; stage--)
             if (layers[stage] > 0 && stage_options(table, stage, 0)[layers[stage] - 1].fits) {

@@ -23,7 +23,7 @@ struct descent {
     double reach;
     double power;
     double noise;          /* noise of one rank's gradients */
-    double mixing, memory; /* k for averaging, k for error feedback */
+    double mixing, memory; /* `mixing`: k for averaging; `memory`: k for error feedback */
 };
 
 /* One run: its exchange and its learning rate, rate / (1 + step / fades); constant if `fades` is
@@ -32,7 +32,7 @@ struct descent_run {
     double rate, fades;
     int num_ranks;
     double noise_factor, apart;
-    bool is_memory; /* the exchange uses error feedback */
+    bool is_memory; /* whether the exchange uses error feedback */
 };
 struct descent_run descent_run_of(const struct exchange_use *use, double heterogeneity, double rate,
                                   double fades);

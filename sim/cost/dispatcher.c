@@ -8,8 +8,8 @@
 #include <math.h>
 
 /* Measured rates of a library's kernels, in GB/s sent by one rank. Bytes are counted as if values
- * had 16 bits. Within NVLink a token counts once per rank to which it is sent, over the network
- * once per node; the sender's own rank or node is included. */
+ * had 16 bits. Within NVLink a token counts once for each rank to which it is sent; over the
+ * network it counts once for each node. The sender's own rank or node is included. */
 struct dispatch_rate {
     enum dispatcher_kind of;
     enum gpu_arch arch;

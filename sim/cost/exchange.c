@@ -279,8 +279,8 @@ static int num_groups(const struct wires *wires)
     return group > 0 ? wires->ranks.count / group : wires->ranks.count;
 }
 
-/* The mean over steps. A share `averaging` of them averages over all ranks, and a gossip graph that
- * changes from step to step goes through its whole cycle. */
+/* The mean over steps. A share `averaging` of the steps averages over all ranks; in the other steps
+ * a gossip graph that changes from step to step goes through its whole cycle. */
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
                                    const struct exchange_load *load, double averaging)
 {

@@ -62,7 +62,8 @@ struct level {
     /* the switches can reduce: NVLS within a node, SHARP on higher levels */
     bool in_network_reduction;
     double nics_per_gpu; /* not for levels[0]; a fraction if GPUs share a network card */
-    /* not for levels[0]: share of bandwidth that is left when flows collide; 0: all */
+    /* not for levels[0]: share of the bandwidth that remains when flows collide in the network; 0:
+     * all */
     double efficiency;
     double oversubscription; /* >= 1: traffic that leaves a block of `size` gets 1/oversubscription
                                 of the bandwidth */
@@ -91,7 +92,8 @@ struct cluster {
     /* number of GPUs of a node or rack that a job uses if no plan divides evenly over all of
      * them; 0: all */
     int segment;
-    int gpus_per_host; /* set if levels[0] connects several hosts; 0: a node is a host */
+    int gpus_per_host; /* set if levels[0] connects several hosts (as in a rack); 0: a node is a
+                          host */
     int num_levels;
     struct level levels[MAX_LEVELS];
     bool amd_cpu;               /* NCCL's model has other latencies for AMD CPUs */
@@ -128,7 +130,8 @@ struct attention_rate {
 struct disturbance {
     /* smallest share of its core that a rank got while ops and steps were timed */
     double core_share;
-    double held_out_error; /* largest |log(predicted / measured)|; 0: nothing was held out */
+    double held_out_error; /* largest |log(predicted / measured)| of the held-out steps; 0: nothing
+                              was held out */
     /* time that the calibration waited for an idle machine before it began */
     double waited_s;
 };
@@ -154,11 +157,11 @@ struct profile {
     char name[48];
     char gpu_name[48];
     char source[320];
-    bool measured;   /* some constant was fitted to runs of this GPU */
-    bool is_missing; /* no profile exists and values are placeholders, so that memory can be
-                        predicted but no time */
+    bool measured;   /* whether some constant was fitted to runs of this GPU */
+    bool is_missing; /* whether no profile exists and values are placeholders: memory can then be
+                        predicted, but no time */
     struct provenance provenance;
-    /* other programs disturbed the measurement; error_log is then the error of the held-out
+    /* whether other programs disturbed the measurement; error_log is then the error of the held-out
      * steps */
     bool is_disturbed;
     struct disturbance disturbed;
@@ -214,7 +217,7 @@ struct profile {
      * rows */
     int num_fitted;
     char (*fitted)[40];
-    const struct product_range *range; /* NULL: compute times instead of bounds; borrowed */
+    const struct product_range *range; /* bounds of products' times; NULL: exact times; borrowed */
 };
 
 enum overlap {
@@ -320,11 +323,12 @@ struct stack_recovery {
 /* Values for properties that a plan or a measured run does not state. */
 struct stack_unstated {
     bool flash_default; /* whether a plan without attn= uses flash attention */
-    bool sp_default;    /* a measured run with tp has sequence parallelism */
+    bool sp_default;    /* whether a measured run with tp has sequence parallelism */
     int zero_default;   /* ZeRO stage of a measured run */
-    /* searches try recompute=op-selective instead of recompute of attention's core */
+    /* whether searches try recompute=op-selective instead of recomputing attention's core */
     bool per_op;
-    /* selective recompute can repeat any set of modules of a block, and searches choose the set */
+    /* whether selective recompute can repeat any set of a block's modules, of which searches choose
+     * the best */
     bool modules;
     int logged_stage; /* enum logged_stage: whose memory a measured run states */
     int fp8_default;  /* enum precision of a measured run in fp8 that states no recipe */
@@ -379,16 +383,18 @@ struct stack {
     /* attention rates of the stack's own kernels, relative to those of the profile */
     double attention_forward_efficiency, attention_backward_efficiency;
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
-    bool leaves_vocab_odd;   /* the vocabulary is not padded */
-    /* ranks that share an expert (etp) sum their parts of its rows in 16 bits */
+    bool leaves_vocab_odd;   /* whether the vocabulary is not padded */
+    /* whether ranks that share an expert (etp) sum their parts of its rows in 16 bits */
     bool sums_rows_in_dtype;
-    bool launches_each_expert; /* the host launches the product of each expert by itself */
-    bool sends_quantized;      /* with fewer than 16 bits, rows travel to their experts quantised */
+    bool launches_each_expert; /* whether the host launches one product per expert */
+    bool sends_quantized; /* whether rows are sent to their experts quantised, if the type has fewer
+                             than 16 bits */
     bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
     bool norms_in_products; /* as in struct layer_options */
     bool user_buffers; /* overlapped tensor collectives run in pieces (sim/cost/user_buffers.h) */
-    /* with fewer than 16 bits, how values wait for the backward (models/storage.h): enum
-     * input_store, and enum storage of attention's output and of activations' inputs */
+    /* if the type has fewer than 16 bits, how values are kept for the backward (models/storage.h):
+     * enum input_store, and enum storage for attention's output and for the inputs of
+     * activations */
     int input_store, attention_store, activation_store;
     bool remakes_activations;
     /* full recompute also repeats ops whose results the backward does not read */

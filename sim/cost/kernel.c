@@ -1,5 +1,5 @@
-/* Tables of measured op times. The fitted time of a size is a power law in its dimensions; near a
- * measured point it is corrected to the measurement. */
+/* Tables of measured op times. The fitted time of an op is a power law in its dimensions; near a
+ * measured point it is corrected towards the measurement. */
 #include "sim/cost/kernel.h"
 
 #include "base/arena.h"
@@ -104,8 +104,8 @@ static void solve(double a[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1], double *x)
 }
 
 /* Finds slopes by least squares with a prior of slope 0, which has the weight of one point. Without
- * the prior, sizes that were not varied, or only together with others, would get arbitrary
- * slopes. */
+ * the prior, slopes would be arbitrary for sizes that were not varied, or were varied only together
+ * with others. */
 static void find_slope(struct kernel *kernel)
 {
     double sums[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1] = { 0 };

@@ -29,8 +29,8 @@ static bool reads(const struct list *list, int reader, int maker)
     return is_read;
 }
 
-/* Op `next` waits for `comm`, which overlaps a product. Simulated as fully overlapped they take
- * `overlapped_s`; in truth they take `both_s`, so the difference is added to `next`. */
+/* Op `next` waits for `comm`, which overlaps a product. If they overlapped fully, they would take
+ * `overlapped_s`; they really take `both_s`, so the difference is added to `next`. */
 static void join(int comm, int next, double both_s, double overlapped_s, int *after, double *left_s)
 {
     after[next] = comm;

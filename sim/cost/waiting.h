@@ -7,9 +7,9 @@
  * needs both ends at the same time. The end times thus follow the max-plus recursion t_i <- max
  * over j of (t_j + x_j), where j is i or one of these ranks. Their growth per step, above the mean
  * of x, is the waiting (Baccelli et al. 1992, "Synchronization and Linearity", chapter 7). If each
- * rank waits for all n ranks, it is the expected maximum of n step times. If each waits only for
- * neighbours, it exceeds the expected maximum of these few, as each of them has waited too, but it
- * stays bounded as n grows.
+ * rank waits for all n ranks, it is the expected maximum of n step times. If each rank waits only
+ * for its neighbours, the waiting exceeds the expected maximum of these few, as each of them has
+ * waited too. But it stays bounded as n grows.
  *
  * A permanently slow chip is not such a random delay: after some steps it delays all ranks that a
  * chain of neighbours connects to it, as much as with all-reduce (straggler_slowdown). */

@@ -88,7 +88,8 @@ static bool has_same_widths(const struct model *a, const struct model *b)
     return a == b || (a->hidden == b->hidden && a->ffn == b->ffn && a->expert_ffn == b->expert_ffn);
 }
 
-/* The share of a class's own errors that two runs have in common. */
+/* The part of a class's error that is not common to all runs, but that two runs have in common, as
+ * a share. */
 static double own_share(const struct believed *of, const struct believed *with,
                         const struct model *model, int class)
 {

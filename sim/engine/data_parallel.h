@@ -33,7 +33,7 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters);
 
 /* Seconds of this communication if each of `tensors` weight tensors belongs whole to one rank of
- * the shard's group, as in InternEvo's HybridZeroOptimizer: gradients are all-reduced over all data
+ * the shard's group, as in InternEvo's HybridZeroOptimizer. Gradients are all-reduced over all data
  * ranks, and each owner broadcasts its tensors in one message. */
 struct data_comm whole_tensors_comm(const struct data_groups *groups, double gradient_bytes,
                                     double weight_bytes, double tensors);

@@ -15,8 +15,8 @@
  * mean. */
 struct jitter {
     uint64_t seed;
-    double chip_spread;            /* of a chip's speed, constant within a step */
-    double pass_spread;            /* of each pass of a chip */
+    double chip_spread; /* spread of the speed of chips; a chip's speed is constant within a step */
+    double pass_spread; /* of each pass of a chip */
     double wire_spread[NUM_WIRES]; /* of each transfer, per member of its group */
     /* GPUs of the job; costs already include the expected slowdown by the slowest of them */
     int num_gpus;

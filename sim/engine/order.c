@@ -8,7 +8,7 @@
 struct sorter {
     struct order *order;
     const struct schedule *schedule;
-    bool pairs;                /* the schedule pairs forwards with backwards */
+    bool pairs;                /* whether the schedule pairs forwards with backwards */
     int *next;                 /* per stage: first instruction not yet sorted */
     int *sorted[CHUNK_PASSES]; /* per stage: number of sorted passes of each kind */
     int *done_at; /* per chunk, microbatch and direction: index in ops plus 1; 0: not sorted yet */
@@ -117,7 +117,8 @@ static void sort_stages(struct sorter *s)
     }
 }
 
-/* Number of forwards before a stage's first backward, minus the one paired with it. */
+/* Number of forwards before a stage's first backward, without the forward that is in the same round
+ * as that backward. */
 static int count_warmup(const struct instrs *list)
 {
     int forwards = 0;
@@ -126,7 +127,7 @@ static int count_warmup(const struct instrs *list)
     return forwards > 0 ? forwards - 1 : 0;
 }
 
-/* Number of backwards before a stage's first weight pass, minus the one that ends the same
+/* Number of backwards before a stage's first weight pass, without the backward that is in the same
  * round. */
 static int count_put_off(const struct instrs *list)
 {

@@ -73,8 +73,8 @@ void fill_idle(const struct evaluation *w, double step_s, double *idle_s)
         idle_s[stage] = idle_s[folded_stage(w->given->pp, stage)];
 }
 
-/* Subtracts the waiting that a gradient exchange saves. Measured passes include that waiting, so
- * each part is reduced in proportion to its size. */
+/* Subtracts the waiting that a gradient exchange saves in comparison with all-reduce. Measured
+ * passes include that waiting, so each part is reduced in proportion to its size. */
 static void spare(struct time_parts *passes, double spared_s, double busy_s)
 {
     struct time_parts all = *passes;

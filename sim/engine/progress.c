@@ -214,7 +214,8 @@ static void settle(struct progress *p)
         rate_compute(p, p->dirty[i]);
     for (int i = 0; i < p->num_dirty; i++) {
         if (!p->sites[p->dirty[i]].is_dirty)
-            continue; /* the rank's rates were computed together with another rank's */
+            continue; /* the rates of this rank were already computed together with those of another
+                         rank */
         see_all(p, p->dirty[i]);
         rate_transfers(p);
         forget_all(p);

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 
-/* The use of one resource: a flow at rate r takes weight x r of its capacity. */
+/* The use of one resource: a flow at rate r takes weight x r of the resource's capacity. */
 struct share {
     int resource;
     double weight; /* > 0 */
@@ -20,7 +20,7 @@ enum { MAX_SHARES = 4 };
 struct flow {
     double bound; /* the flow's rate if no other flow exists; finite, > 0 */
     int num_shares;
-    struct share shares[MAX_SHARES]; /* of distinct resources */
+    struct share shares[MAX_SHARES]; /* the uses are of distinct resources */
 };
 
 struct shared_wires {

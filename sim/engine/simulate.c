@@ -42,7 +42,7 @@ struct evaluator {
     double last_makespan_s;
     /* The last result of evaluate_unplaced_floor_s, and what it depends on. */
     struct least {
-        const struct pieces *of; /* pieces in the plan's own order; NULL: none yet */
+        const struct pieces *of; /* pieces for the plan's own rank order; NULL: none yet */
         int pp, dp, ep, num_orders;
         int orders[MAX_RANK_ORDERS][MAX_AXES];
         struct pieces pieces;
@@ -371,8 +371,8 @@ double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
 {
     struct plan whole = *plan;
     whole.zero = 0;
-    whole.offloads &= ~(1u << OFFLOAD_ACTIVATIONS); /* copies only add time, and recompute reduces
-                                                       them */
+    whole.offloads &= ~(1u << OFFLOAD_ACTIVATIONS); /* offload copies only add time, and recompute
+                                                       reduces them, so the bound leaves them out */
     struct evaluation w = evaluation_begin(e, &whole);
     time_chunks(&w);
     return time_ratio_of(e->system, e->model) * evaluation_floor_s(&w);
@@ -400,7 +400,8 @@ double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
 double evaluate_state_floor_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct plan small = *plan;
-    /* the pieces have the same weights, and more plans share their cached costs */
+    /* With microbatch 1 the pieces have the same weights, and more plans share their cached
+     * costs. */
     small.microbatch = 1;
     struct evaluation w = evaluation_begin(e, &small);
     struct memory_input input = evaluation_memory(&w);
@@ -423,8 +424,8 @@ double evaluate_least_grouped_bytes(struct evaluator *e, const struct plan *plan
     return plan_least_grouped_bytes(&input);
 }
 
-/* A runtime that counts the repeated values by themselves (pass_most_bytes) may need more memory
- * with a set that frees more. */
+/* If a runtime's repeated values are counted separately (pass_most_bytes), a set that frees more
+ * may need more memory. */
 double evaluate_leanest_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct plan leanest = *plan;

@@ -7,7 +7,7 @@
 #include "sim/engine/simulate.h"
 
 /* evaluation_begin fills the fields that memory depends on, evaluation_add_links those that the
- * chunks' times depend on. The durations, which include blocking messages, are the evaluator's
+ * chunks' times depend on. The durations, which include blocking messages, are in the evaluator's
  * scratch space. */
 struct evaluation evaluation_begin(struct evaluator *evaluator, const struct plan *given);
 void evaluation_add_links(struct evaluation *w);

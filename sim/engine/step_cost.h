@@ -46,17 +46,19 @@ struct step_cost {
         last_more_s;
     enum wire data_wire;
     struct slowdowns slowdowns;
-    /* A message is a fixed delay that needs neither a posted receive nor a free link, as in the
-     * recurrence of pipeline.h. */
+    /* Whether a message is a fixed delay, which needs neither a posted receive nor a free link, as
+     * in the recurrence of pipeline.h. */
     bool messages_are_delays;
-    bool blocking;     /* sends block: no pass overlaps a send of its own stage */
-    bool validates;    /* no stage waits for the global norm: a step is then timeline_own_s */
-    bool reduces_last; /* gradients are reduced after the last backward and do not overlap it */
+    bool blocking;     /* whether sends block, so that no pass overlaps a send of its own stage */
+    bool validates;    /* whether no stage waits for the global norm; the step time is then
+                          timeline_own_s */
+    bool reduces_last; /* whether gradients are reduced after the last backward and do not overlap
+                          it */
     double overhead_s; /* host overhead, once per step, at the end */
     /* Time by which the mean step waits less for other data ranks than with all-reduce. Steps with
      * random draws have their own waits instead. */
     double spared_s;
-    bool draws; /* times deviate randomly from their means, by `jitter` */
+    bool draws; /* whether times deviate randomly from their means, by `jitter` */
     struct jitter jitter;
 };
 

@@ -23,7 +23,7 @@
  * buckets on no stage, or on the first. */
 static bool has_buckets(const struct evaluation *w, int stage)
 {
-    if (plan_keeps_sums(w->plan)) /* FSDP then reduces only when the last backward has ended */
+    if (plan_keeps_sums(w->plan)) /* FSDP reduces after the last backward */
         return false;
     switch ((enum pipeline_buckets)w->system->stack.shards.pipeline_buckets) {
     case PIPELINE_BUCKETS_NONE:

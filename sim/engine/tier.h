@@ -12,7 +12,7 @@ enum tier { TIER_SEEN, TIER_NEW_STACK, TIER_NEW_GPU, NUM_TIERS };
 
 extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu" */
 
-/* A GPU is new if its profile was not fitted to runs on that GPU; this takes precedence over the
+/* The tier is that of a new GPU if the profile was not fitted to runs on that GPU, whatever the
  * stack. Every stack is new for models with experts, as no runs with experts have been fitted yet.
  * The project's own executor counts as measured on a machine that `calibrate` measured. */
 enum tier system_tier(const struct system *system, const struct model *model);

@@ -110,10 +110,10 @@ enum exchange_phase_kind {
     /* a sum over all members by `peers` members that are servers of an equal part each; server i is
      * member i x size / peers, rounded down */
     PHASE_SERVERS,
-    PHASE_REDUCE_SCATTER, /* sum of which each member gets the part with its index */
+    PHASE_REDUCE_SCATTER, /* a sum, of which each member gets the part with its own index */
     PHASE_ALL_GATHER,     /* each member sends its bytes to all others */
-    PHASE_ALL_TO_ALL,     /* each member gets the part with its index from all others, not summed */
-    PHASE_PEERS,          /* each member exchanges messages with `peers` neighbours in a graph */
+    PHASE_ALL_TO_ALL, /* each member gets the part with its own index from all others, not summed */
+    PHASE_PEERS,      /* each member exchanges messages with `peers` neighbours in a graph */
     NUM_PHASE_KINDS
 };
 extern const char *const exchange_phase_words[NUM_PHASE_KINDS + 1]; /* such as "all_reduce" */
@@ -215,8 +215,8 @@ enum exchange_start exchange_start(const struct exchange *exchange);
 bool exchange_averages(const struct exchange *exchange, int step);
 /* Number of steps after which the phases repeat. */
 int exchange_cycle(const struct exchange *exchange);
-/* The period adapted to the loss: it grows in proportion as the loss falls (Chen et al. 2021,
- * algorithm 2) and is never shorter than at the start. Losses are above 0. */
+/* The period adapted to the loss. It is the first period times first loss / loss (Chen et al. 2021,
+ * algorithm 2), and never shorter than at the start. Losses are above 0. */
 int exchange_adapted_period(const struct exchange *exchange, double first_loss, double loss);
 /* The share of a run's steps that end a period. An adaptive period depends on the first loss and on
  * `losses`, one for each equal part of the run. There is at least one, and all are above 0. */

@@ -6,7 +6,7 @@ bool hierarchical_accepts(const struct exchange *exchange, int num_ranks, struct
 }
 
 /* After a reduce-scatter within the node, each member all-reduces its part with the members of the
- * same index on other nodes. So every rank's network card carries only its own part. */
+ * same index on other nodes. So each rank's network card carries only that rank's part. */
 void hierarchical_phases(const struct exchange *exchange, const struct exchange_load *load,
                          const struct exchange_ranks *ranks, bool averages,
                          struct exchange_phases *out)

@@ -20,8 +20,8 @@ extern const struct robust_rule coordinate_median, trimmed_mean, krum, geometric
 
 /* Bytes of a load without compression. */
 double load_bytes(const struct exchange_load *load);
-/* Adds a phase that exchanges gradients, or weights, within every group of `size` ranks that are
- * `stride` apart. */
+/* Each function adds a phase that exchanges gradients, or weights, within every group of `size`
+ * ranks that are `stride` apart. */
 void add_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size, int stride,
                double bytes);
 void add_weights_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size,

@@ -25,7 +25,7 @@ extern const char *const mixing_graph_words[NUM_MIXING_GRAPHS + 1]; /* such as "
 /* A rank's neighbours. The rank's own value and each received one have equal weight. */
 struct mixing_peers {
     int hears[32]; /* distinct ranks from which this rank receives values */
-    /* ranks to which it sends; tells[i] is at the distance of hears[i] in the opposite direction */
+    /* ranks to which it sends; tells[i] is as far away as hears[i], in the opposite direction */
     int tells[32];
     int count;     /* length of each list */
     double weight; /* w_ij = 1 / (count + 1), also for its own value */

@@ -32,7 +32,7 @@ struct walk {
     double most_bytes;
 };
 
-/* The kind of a piece of the chunk. */
+/* The kind of a piece, by its index in the chunk. */
 static int kind_of(const struct walk *walk, int piece)
 {
     const struct pass_chunk *chunk = &walk->chunk;

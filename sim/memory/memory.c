@@ -108,7 +108,7 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
     int end = first;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
         if (in->pieces->num_kinds > 1 && model_kind(in->model, kind).gradient == GRADIENT_NONE)
-            /* layers without gradients come first, and keep nothing */
+            /* layers below the first trained weight have no backward and keep nothing */
             end = first += held->count[kind];
         if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0 && counts_passes(in))
             most_bytes = fmax(most_bytes, in->pieces->at[kind].replayed_bytes);
@@ -199,7 +199,7 @@ static double waiting_logits_bytes(const struct memory_input *in)
  * forward kept. If the operands take more than that, the peak is after the next BACKWARD_INPUT. */
 struct between_halves {
     double whole_bytes;  /* bytes that a microbatch keeps until its input gradients are computed */
-    double excess_bytes; /* additional bytes that it keeps after that; may be negative */
+    double excess_bytes; /* bytes by which this changes after that; may be negative */
 };
 
 static struct between_halves between_halves(const struct memory_input *in, int chunk)
@@ -825,7 +825,7 @@ static double set_stage_bytes(const struct sets_memory *memory, const struct set
 
 double sets_least_bytes(const struct sets_memory *memory, unsigned set, double most_bytes)
 {
-    const double rounding = 1e-9; /* the sums are in another order */
+    const double rounding = 1e-9; /* a tolerance, as the sums are added up in another order */
     double least_bytes = 0, moment_bytes = 0;
     for (int kind = 0; memory->num_stages > 0 && kind < memory->pieces->num_kinds; kind++)
         moment_bytes = fmax(moment_bytes, memory->sets->of[kind][set].moment);

@@ -48,12 +48,13 @@ static double axes_bytes(const struct system *system, const struct plan *plan)
 /* --- a communicator for every group -------------------------------------------------------- */
 
 /* NCCL's buffers with their counters, in whole pages of 2 MiB at each end of a connection (p2p.cc:
- * CUDA_IPC_MIN): 2 and 10 MiB when the sender writes, 6 and 6 when the receiver reads. */
+ * CUDA_IPC_MIN). The ends take 2 and 10 MiB when the sender writes, and 6 MiB each when the
+ * receiver reads. */
 static const double connection_bytes = 12 * 1024 * 1024;
 
-/* A rank's connections per channel: from the previous rank, for ring and tree, from the tree's next
- * rank, and over several nodes from a rank on another node. A group of two ranks has one connection
- * for ring and tree and one for messages. */
+/* Number of a rank's connections per channel. Ring and tree use one from the previous rank, the
+ * tree one from its next rank and, over several nodes, one from a rank on another node. A group of
+ * two ranks has one connection for ring and tree and one for messages. */
 static double num_connections(const struct comm_group *group)
 {
     if (group->num_ranks == 2)

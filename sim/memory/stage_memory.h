@@ -6,7 +6,7 @@
 struct stage_memory {
     double weights_bytes;
     double gradients_bytes;
-    double optimizer_bytes; /* held all the time */
+    double optimizer_bytes; /* the state: held all the time */
     /* further bytes during the optimizer's step, when there are no activations */
     double step_bytes;
     double activations_bytes; /* activations of all chunks in flight, or their checkpoints */

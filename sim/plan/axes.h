@@ -1,5 +1,5 @@
 /* sim/plan/axes.h - what the axis files provide to the tables in axes.c and rules.c. Only these
- * files include it, and a test with its own table. */
+ * files, and a test with its own table, include it. */
 #ifndef SIM_PLAN_AXES_H
 #define SIM_PLAN_AXES_H
 

@@ -8,8 +8,8 @@
 
 #include <assert.h>
 
-/* Divides queries and per-token work. Keys are not divided, as a rank's queries may need all of
- * them. */
+/* Divides the sizes of queries and of work per token by cp. Sizes of keys are not divided, as a
+ * rank's queries may need all keys. */
 static void context_shard(struct rank_share share, const struct model *model,
                           struct layer_dims *dims)
 {
@@ -82,8 +82,8 @@ static void rename_core(const struct context_core *core, struct op *op)
 
 /* One step of the ring, repeated `steps` times. In each of the cp steps a rank's queries are
  * multiplied by the keys of one rank. In the first step these are its own keys, under the causal
- * mask. In the others all queries use half of the keys, or half of the queries use all keys. Each
- * step has 1/cp of the scores. */
+ * mask. In the other steps all queries use half of the keys, or half of the queries use all keys.
+ * Each step computes 1/cp of the rank's scores. */
 static struct op ring_steps(const struct context_core *core, double steps)
 {
     struct op op = *core->attention;

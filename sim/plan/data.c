@@ -10,14 +10,14 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A larger number is taken for a typing error. */
+/* A larger number of ranks is taken for a typing error. */
 static const double max_microbatches = 1 << 24;
 
 static bool refuse_batch(const struct plan *plan, double batch, double at_once, struct err *err)
 {
     double below = floor(batch / at_once) * at_once;
     char nearest[80];
-    if (err->code != ERR_NONE) /* an error is already set, so the text below would not be used */
+    if (err->code != ERR_NONE) /* an error is already set, so no further one is reported */
         return false;
     if (below > 0)
         snprintf(nearest, sizeof nearest, "nearest are %.0f and %.0f", below, below + at_once);

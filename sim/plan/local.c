@@ -119,7 +119,8 @@ static struct ops lower(struct lowering *l, struct ops ops)
     return out;
 }
 
-/* Lowers the forward and the backward list. A forward op may keep the output of a later mark. */
+/* Lowers the forward and the backward list. A forward op may keep, for the backward, the output of
+ * a mark that comes later in the list. */
 static void lower_both(struct lowering *l, struct local_ops *local)
 {
     for (int i = 0; i < MAX_VALUES; i++)

@@ -91,7 +91,8 @@ static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *er
     return places_modules(of, err);
 }
 
-/* Messages between stages carry one value, but stages of a decoder also need the encoder's output.
+/* A message between stages carries only one value, but a decoder's stages also need the encoder's
+ * output.
  */
 static bool pipeline_has_no_decoder(const struct plan_case *of, struct err *err)
 {
@@ -159,7 +160,7 @@ static int next_degree(const struct axis_case *of, int degree)
     return next_divisor(of->num_gpus, degree);
 }
 
-/* Experts have the same pipeline stages as the rest of the model. */
+/* Experts are on the same pipeline stages as the rest of the model. */
 static int expert_degree(const struct plan *plan)
 {
     return plan->pp;

@@ -31,7 +31,7 @@ static void tensor_shard(struct rank_share share, const struct model *model,
 
 static void become(struct op *op, enum op_kind kind)
 {
-    if (op->kind != OP_ALL_REDUCE) /* the loss has three small collectives with their own sizes */
+    if (op->kind != OP_ALL_REDUCE) /* the loss has three small ones */
         op->kernels = 1;
     op->kind = kind;
     op->stream = STREAM_TENSOR;

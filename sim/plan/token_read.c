@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Schedules that the grammar accepts but no generator implements; a rule refuses them by name. */
+/* Schedules that the grammar accepts but no generator implements; a rule refuses them and names
+ * them. */
 static const char *const planned_schedules[] = { "v-half" };
 enum { NUM_PLANNED_SCHEDULES = LENGTH(planned_schedules) };
 
@@ -237,7 +238,7 @@ static bool read_stage_set(char *element, unsigned *parts, int *times, struct er
     return strcmp(element, "none") == 0 || read_parts(element, parts, err);
 }
 
-/* Reads sets of parts with commas between. Writes them to `sets` unless it is NULL. */
+/* Reads sets of modules, separated by commas. Writes them to `sets` unless it is NULL. */
 static bool list_stage_sets(const char *value, struct arena *arena, int *sets, int *count,
                             struct err *err)
 {
@@ -260,7 +261,7 @@ static bool list_stage_sets(const char *value, struct arena *arena, int *sets, i
     return true;
 }
 
-/* Reads sets of parts, one for each stage. */
+/* Reads sets of modules, one for each stage. */
 static bool read_stage_sets(const char *value, struct arena *arena, struct plan *plan,
                             struct err *err)
 {
@@ -272,7 +273,8 @@ static bool read_stage_sets(const char *value, struct arena *arena, struct plan 
     return list_stage_sets(value, arena, sets, &plan->num_stage_replays, err);
 }
 
-/* Reads the parts that selective recompute repeats, on all stages or on each. */
+/* Reads the modules that selective recompute repeats: one set for all stages, or one for each
+ * stage. */
 static bool read_replays(const char *value, struct arena *arena, struct plan *plan, struct err *err)
 {
     plan->recompute = RECOMPUTE_SELECTIVE;

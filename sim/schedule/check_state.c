@@ -112,8 +112,8 @@ static bool check_tied_order(const struct proof *proof, int tied, bool is_first,
     return proof_ordered(proof, backwards[(round + 1) * shape->num_microbatches - 1], tied);
 }
 
-/* The stage with which the first stage adds gradients: that of the last chunk, unless the first
- * stage names that of the chunk before it. */
+/* The stage with which the first stage adds gradients. It is the stage of the last chunk, or that
+ * of the chunk before it if the first stage's instruction names it. */
 static int tied_stage(const struct proof *proof, struct placement placement, int first)
 {
     const struct instrs *list = &proof->schedule->ranks[first];

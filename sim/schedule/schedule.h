@@ -22,7 +22,8 @@ struct schedule_shape {
     int num_stages;       /* pp */
     int chunks_per_stage; /* vpp */
     int num_microbatches; /* number per copy of the model */
-    int group; /* interleaving: consecutive microbatches on one chunk; 0: the fewest allowed */
+    int group; /* interleaving: number of consecutive microbatches on one chunk; 0: the fewest
+                  allowed */
 };
 
 struct schedule {
@@ -47,19 +48,21 @@ struct generator {
     /* Whether the schedule exists for this shape; if not, `err` says why (ERR_INFEASIBLE). */
     bool (*accepts)(const struct schedule_shape *shape, struct err *err);
     /* Appends the compute instructions of one stage to `out`, which has room for them: for every
-     * chunk and microbatch a FORWARD and a BACKWARD. Schedules that split the backward have
-     * BACKWARD_INPUT and BACKWARD_WEIGHT instead of some or all BACKWARDs. */
+     * chunk and microbatch a FORWARD and a BACKWARD. A schedule that splits the backward emits
+     * BACKWARD_INPUT and BACKWARD_WEIGHT in place of some or all BACKWARD instructions. */
     void (*emit)(const struct schedule_shape *shape, int stage, struct instrs *out);
     /* Peak number of microbatch-chunks on a stage that are between their forward and the end of
      * their backward, in closed form. */
     int (*in_flight)(const struct schedule_shape *shape, int stage);
-    /* How many of in_flight() belong to the stage's chunk in a round. NULL: one chunk per stage. */
+    /* How many of the microbatch-chunks of in_flight() belong to the stage's chunk in a round.
+     * NULL: one chunk per stage. */
     int (*of_round)(const struct schedule_shape *shape, int stage, int round);
     /* The largest number of microbatches in flight at any time, for the stage's chunk in a round.
      * NULL: the same as of_round. */
     int (*most_of_round)(const struct schedule_shape *shape, int stage, int round);
-    /* How many of in_flight() wait only for BACKWARD_WEIGHT and so hold fewer activations, per
-     * chunk. The BACKWARD_INPUT after the peak adds one. NULL: the backward is not split. */
+    /* How many of the microbatch-chunks of in_flight() wait only for BACKWARD_WEIGHT, and so hold
+     * fewer activations, per chunk. The BACKWARD_INPUT after the peak adds one. NULL: the backward
+     * is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
     /* The number of backwards of the stage's chunk in a round that are paired with a forward of
      * the stage's other chunk. NULL: none, on no stage. */

@@ -35,7 +35,7 @@ double timeline_busy_s(const struct timeline *timeline, int rank, enum lane lane
 /* Whether the opcode is a forward, a backward, a half of a backward or recompute. */
 bool timeline_is_pass(enum opcode op);
 
-/* The interval from the begin of the first pass on any rank to the end of the last. */
+/* The interval from the start of the first pass on any rank to the end of the last. */
 struct interval timeline_passes(const struct timeline *timeline);
 
 /* Checks that each lane runs one instruction at a time, in order, and that no instruction starts

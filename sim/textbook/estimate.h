@@ -21,7 +21,7 @@ struct textbook_setup {
     int zero;       /* 0..3 */
     int shards;     /* ranks that ZeRO shards over, a divisor of data; 0: all */
     struct textbook_recipe recipe;
-    double value_bytes;      /* bytes per element of an activation */
+    double value_bytes;      /* bytes of an element of an activation */
     double reduce_bytes;     /* bytes per parameter that data ranks exchange */
     enum textbook_keep keep; /* activations that a layer keeps if it is not recomputed */
     /* r: share of the layers that are recomputed; training takes (6 + 2 r) P FLOPs per token */

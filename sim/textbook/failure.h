@@ -12,7 +12,7 @@ struct textbook_failure {
     double restart_s;    /* R: time to detect a failure, reschedule, load and warm up */
 };
 
-/* M of a job on `num_nodes` nodes, each with this failure rate. */
+/* M of a job on `num_nodes` nodes, each of which has this failure rate. */
 double textbook_mtbf_s(double failures_per_1000_node_days, int num_nodes);
 
 /* The time between checkpoints that loses the least time, by Young's and by Daly's formula. */
