@@ -33,10 +33,11 @@ struct chunk_call {
     const struct chunk *chunk;
     const struct chunk_record *record;
     enum opcode op;
-    bool is_last; /* the step's last pass that computes gradients of the chunk's weights */
+    bool is_last; /* whether it is the step's last pass that computes gradients of the chunk's
+                     weights */
     const struct data_lane *data;
-    void *flow; /* FORWARD: the chunk's input, as in machine_forward; backward: the gradient of its
-                   output, as in machine_backward */
+    void *flow; /* of a forward: the chunk's input, as in machine_forward; of a backward: the
+                   gradient of its output, as in machine_backward */
 };
 
 /* Whether this pass reduces whole gradients on the data lane. */

@@ -38,7 +38,7 @@ struct feed {
     struct fed_step steps[FEED_STEPS];
     uint32_t step; /* the step that compute is running */
     unsigned char *at;
-    struct microbatch now; /* the current microbatch, in `at` */
+    struct microbatch now; /* index of the current microbatch in `at` */
 };
 
 /* On failure it returns false with err; call feed_close even then. */

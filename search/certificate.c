@@ -21,7 +21,7 @@ struct proof {
     const struct search *search;
     struct evaluator *evaluator;
     double answer_s;    /* HUGE_VAL: no plan is feasible */
-    double least_bytes; /* lower bound of the peaks of the current family's members */
+    double least_bytes; /* lower bound of the peak memory of the current family's members */
     json_t *families;
     json_t *members; /* members of the current family */
     struct err *err;
@@ -144,7 +144,7 @@ static bool meet_member(void *context, const struct plan *member)
 
 static void exclude_member(void *context, const struct plan_rule *rule, double count)
 {
-    (void)context, (void)rule, (void)count; /* not recorded: a checker derives the rule itself */
+    (void)context, (void)rule, (void)count; /* not recorded, as a checker derives the rule itself */
 }
 
 static bool lower_bytes(void *context, const struct plan *member)

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "search/method.h"
 
-/* All counts up to `most`, rising. In the arena. */
+/* All counts up to `most`, in rising order. The array is in the arena. */
 struct values counts_all(const struct cluster *cluster, int most, struct arena *arena);
 
 /* The counts that people usually choose, in rising order: `most` itself, divisors of a node, 2^k or

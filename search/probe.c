@@ -28,9 +28,9 @@ struct probe probe_fits(const struct search_request *asked)
     return probe;
 }
 
-/* Searches only when something fits: a search that finds nothing would also search relaxations,
- * which are not needed here. Uneven plans may fit when no even plan does. If the step time is
- * limited, bounds rule out most plans before their memory is computed. */
+/* Searches only when some plan fits, because a search that finds nothing would also search
+ * relaxations of the request, which are not needed here. Uneven plans may fit when no even plan
+ * does. If the step time is limited, bounds rule out most plans before their memory is computed. */
 struct probe probe_best(const struct search_request *asked, struct arena *arena)
 {
     struct probe probe = probe_fits(asked);

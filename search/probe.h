@@ -8,7 +8,7 @@
 #include "search/search.h"
 
 struct probe {
-    bool fits;               /* some plan keeps the rules and fits */
+    bool fits;               /* whether some plan keeps the rules and fits */
     struct scored_plan best; /* set by probe_best when a plan fits; stages in the arena */
     /* set by probe_best when plans fit: a lower bound of all plans' step times; 0: unknown */
     double least_s;

@@ -30,7 +30,8 @@ struct run {
     struct worker *workers;
     int jobs;
     struct families *found; /* [worker] */
-    /* families of all workers by rising floor, each in all rank orders of its site */
+    /* families of all workers, sorted by rising floor; each stands for all rank orders of its
+     * site */
     struct families families;
     size_t next; /* families before this index were examined */
 };
@@ -67,10 +68,10 @@ static bool must_stop(const struct run *run, struct worker *worker)
 struct look {
     const struct run *run;
     struct worker *worker;
-    struct families *found; /* list of the examining worker */
+    struct families *found; /* list of the worker that examines it */
     size_t site;
     int at[MAX_RANK_ORDERS][MAX_AXES];
-    struct rank_orders orders; /* refers to `at` */
+    struct rank_orders orders; /* points into `at` */
     double family_floor_s;     /* lower bound of all plans' times */
     struct block_floors floors;
     double least_bytes[NUM_MTP_PLACES]; /* lower bound of all plans' memory, by mtp_place */
@@ -91,7 +92,7 @@ static void look_begin(struct look *look, struct run *run, struct worker *worker
 }
 
 /* Whether the plans of `families` families, in all rank orders, do not fit or are beaten by known
- * plans. They are then counted, with those that break a rule. */
+ * plans. If so, the plans are counted, including plans that break a rule. */
 static bool are_out(struct look *look, double least_bytes, double floor_s, int families)
 {
     const struct sweep *sweep = look->run->sweep;

@@ -23,8 +23,8 @@ void stairs_release(struct stairs *stairs);
 
 /* Each plan that fits and is not dominated in its round is passed to `keep`, in the caller's
  * thread, and added to the stairs. The tally counts dominated plans as bounded. If a bound excludes
- * a whole family, all its plans count as bounded or too large, even those that break a rule. The
- * tally's plan of least memory is not set. */
+ * a whole family, all its plans count as bounded or too large, even plans that break a rule. The
+ * tally's plan with the least memory is not set. */
 struct sweep {
     const struct search *search;
     struct stairs *stairs;

@@ -204,7 +204,8 @@ static void wait_until_taken(struct meeting *meeting, const struct comm_call *ow
 /* The messages that a call must still receive. */
 struct arrivals {
     const struct comm_messages *messages;
-    int left[COMM_MOST_NEIGHBOURS]; /* indices in messages->from */
+    int left[COMM_MOST_NEIGHBOURS]; /* indices in messages->from of the messages that have not been
+                                       received */
     int count;
 };
 
@@ -242,7 +243,7 @@ static int wait_for_message(struct meeting *meeting, const struct comm_call *own
 static void take(struct meeting *meeting, const struct comm_call *own, int from, char *out)
 {
     struct mailbox *box = mailbox(meeting, from, own->group->index);
-    const struct comm_call *sent = box->sent; /* stays valid while being read */
+    const struct comm_call *sent = box->sent; /* stays valid while this rank reads it */
     size_t bytes = own->count * element_bytes(own->element);
     if (sent->count * element_bytes(sent->element) == bytes)
         copy_bytes(out, sent->in, bytes);

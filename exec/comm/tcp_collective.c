@@ -62,7 +62,7 @@ static size_t part_bytes(const struct parts *parts, int part)
     return part_at(parts, part + 1) - part_at(parts, part);
 }
 
-/* The number of bytes from `first` to the end, at most one chunk. */
+/* The number of bytes from `first` to the end of the part, but at most one chunk. */
 static size_t left_bytes(size_t bytes, size_t first, size_t chunk)
 {
     return first < bytes ? smaller(bytes - first, chunk) : 0;
@@ -70,7 +70,7 @@ static size_t left_bytes(size_t bytes, size_t first, size_t chunk)
 
 /* --- direct exchange with all members: fewest steps ----------------------------------------- */
 
-/* The i-th member after this one. Members therefore begin with different peers. */
+/* The i-th member after this one. With this order members begin with different peers. */
 static int member_after(const struct links *links, int i)
 {
     return (links->index + i) % links->size;

@@ -9,7 +9,7 @@
 struct graph {
     struct device *device;
     cudaGraphExec_t cuda;
-    long count; /* number of pieces of work issued */
+    long count; /* number of calls issued to the stream */
 };
 
 /* Captures in thread-local mode, so that calls of other threads, such as NCCL's, do not disturb the
@@ -35,7 +35,7 @@ static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
     return ok ? graph : NULL;
 }
 
-/* Ends the capture, even after failures. */
+/* Ends the capture, also if it failed. */
 struct graph *cuda_capture_end(struct stream *stream)
 {
     struct device *device = stream->device;

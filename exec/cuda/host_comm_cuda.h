@@ -14,7 +14,7 @@ struct host_comm {
 
 /* All ranks call it together. On failure it returns false with err and leaves nothing open. */
 bool host_comm_open(const struct comm_options *options, struct host_comm *out, struct err *err);
-void host_comm_close(struct host_comm *host); /* accepts one that is all zeros */
+void host_comm_close(struct host_comm *host); /* Accepts a struct that is all zeros. */
 
 /* Broadcasts rank 0's bytes to all ranks. */
 bool host_comm_tell(struct host_comm *host, int num_ranks, void *bytes, size_t count,

@@ -47,7 +47,7 @@ struct exchanger_setup {
 
 struct exchanger;
 
-/* Whether these kernels include all kernels of the method; if not, ERR_UNAVAILABLE, where =
+/* Whether these kernels include all kernels that the method needs; if not, ERR_UNAVAILABLE, where =
  * "exchange". */
 bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api *kernel_api,
                        struct err *err);

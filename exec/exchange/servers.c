@@ -2,9 +2,9 @@
 #include "exec/exchange/exchanger_part.h"
 
 /* Parameter servers (Li et al. 2014): some members are also servers, each for an equal part. In
- * round r every member sends to the member r places after it if that one is a server, and a server
- * receives from the member r places before it. So a server receives one message after another, as
- * at its network port. */
+ * round r every member sends to the member r places after it if that member is a server, and a
+ * server receives from the member r places before it. So a server receives one message after
+ * another, as its network port would. */
 enum { NO_SERVER = -1 };
 
 /* The server number of a member: server i is member i x size / num_servers. */

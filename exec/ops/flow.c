@@ -108,8 +108,8 @@ struct stream *flow_stream(const struct flow *flow, const struct op *op)
     return is_on_tensor_stream(op) ? flow->machine->tensor_stream : flow->machine->compute;
 }
 
-/* The event that compute waits for before the op at `i`. NULL: the op runs on the tensor stream, or
- * the awaited op ran on compute. */
+/* The event for which compute waits before the op at `i`. NULL if the op runs on the tensor stream,
+ * or if the op for which it waits ran on compute. */
 static struct event *transfer_before(const struct flow *flow, int i)
 {
     const struct ops *list = flow->list;
@@ -235,7 +235,7 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
     if (is_on_tensor_stream(op)) {
         machine_follow(m, m->tensor_stream);
         op_log_begin(m->log, m->device_api, m->tensor_stream,
-                     op); /* restart the log's time here, after the wait */
+                     op); /* the op's logged time begins after the wait */
     }
     struct comm_call call = { .kind = kind,
                               .group = m->tensor,

@@ -56,13 +56,13 @@ void machine_give_back(struct machine *machine, void *memory);
 /* The bytes of `count` values as they are stored. */
 size_t machine_bytes(const struct machine *machine, double count);
 enum element machine_element(const struct machine *machine);
-/* Later work on `stream` runs after all compute issued so far, so that it may reuse memory of that
- * compute. */
+/* Makes later work on `stream` wait for all compute issued so far, so that the work may reuse that
+ * compute's memory. */
 void machine_follow(struct machine *machine, struct stream *stream);
 /* Bytes of this rank's rows of the residual stream, which layers and stages pass on. */
 size_t machine_stream_bytes(const struct machine *machine);
 
-/* Rows of a microbatch, and where they are in the global batch: all on the device. */
+/* Rows of a microbatch, and their position in the global batch. All are on the device. */
 struct microbatch {
     const int64_t *ids, *targets; /* [sequences x seq] */
     const struct draw_place *place;

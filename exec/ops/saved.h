@@ -33,8 +33,8 @@ struct saved_layout {
     size_t checkpoint; /* KEEP_INPUT: offset of the piece's input in the kept block */
 };
 
-/* `replay` is used with KEEP_SOME. `checkpoint_bytes` is the size of the piece's input. In the
- * arena. */
+/* Makes the layout of both blocks, in the arena. `replay` is used with KEEP_SOME.
+ * `checkpoint_bytes` is the size of the piece's input. */
 struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keeping,
                                     const struct replay *replay, size_t checkpoint_bytes,
                                     struct arena *arena);
@@ -43,7 +43,7 @@ struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keep
 struct saved {
     char *kept, *replayed;
 };
-/* NULL: the value has no slot. */
+/* The address of a value; NULL if the value has no slot. */
 static inline void *saved_at(const struct saved *saved, struct slot slot)
 {
     if (!slot.is_there)

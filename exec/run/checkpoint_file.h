@@ -25,7 +25,7 @@ enum checkpoint_array {
 enum { MAX_CHECKPOINT_KEPT = 3 };
 
 // clang-format off
-/* The numbers that must agree for two models to have the same weights. */
+/* Numbers that are equal in two models if and only if their weights have the same shapes. */
 #define CHECKPOINT_MODEL(X)                                                                       \
     X(layers) X(hidden) X(heads) X(kv_heads) X(head_dim) X(ffn) X(vocab) X(max_positions) X(norm) \
     X(activation) X(positions) X(linear_bias) X(qkv_bias) X(qk_norm) X(embedding_norm) X(tied)
@@ -55,7 +55,8 @@ struct checkpoint_header {
     int64_t step; /* the last completed step; with the seed it determines the data */
     uint64_t seed;
     double rate, loss_scale;
-    double least_rate; /* this and the next two as in struct rate_course; rate is the peak */
+    double least_rate; /* this member and the next two are as in struct rate_course; `rate` is the
+                          peak */
     int64_t warmup, decay;
     double clip, spike_limit; /* 0: no clipping, no spike limit */
     double spike_mean, spike_variance;
@@ -65,7 +66,7 @@ struct checkpoint_header {
     int32_t optimizer; /* enum optimizer */
     uint32_t ranks, rank;
     uint32_t num_slices, table_sum;
-    double first_loss; /* this and the next two as in struct exchange_period */
+    double first_loss; /* this member and the next two are as in struct exchange_period */
     int32_t since, period;
     int32_t replicas; /* number of differing replicas, each of which saved every weight; else 1 */
     uint32_t layout_sum;            /* checksum of the whole layout text */

@@ -56,7 +56,7 @@ static uint32_t arrivals_of_step(const struct rank *rank)
     return 2 * (uint32_t)rank->list->count;
 }
 
-/* The arrival number of the beginning of instruction i, from 1. Its end has the next number.
+/* The number of the arrival at which instruction i begins, from 1. Its end has the next number.
  * Numbers increase from step to step, so a reader sees that a step has passed. */
 static uint32_t arrival_at(const struct rank *rank, int i)
 {

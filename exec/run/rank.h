@@ -26,13 +26,13 @@ void rank_free(struct rank *rank);
 
 struct step_result {
     double loss; /* sum over the tokens whose loss this rank counts; see rank_mean_losses */
-    /* norm before clipping, of this rank's copy of the model if copies differ */
+    /* gradient norm before clipping; if copies of the model differ, that of this rank's copy */
     double gradient_norm;
     double step_s;
     double loss_scale; /* the step's loss scale; 1 without one */
     double rate;       /* learning rate of the update */
-    bool is_skipped;   /* gradients were not finite, so nothing was updated; equal on all ranks that
-                          sum their gradients */
+    bool is_skipped; /* whether gradients were not finite, so that nothing was updated; equal on all
+                        ranks that sum their gradients */
     enum divergence_kind divergence; /* divergence found by this rank */
 };
 

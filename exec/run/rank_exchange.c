@@ -10,7 +10,7 @@
 /* A chunk's weights or gradients in one array, as exchange methods need them. */
 struct chunk_exchange {
     struct exchanger *exchanger;
-    float *flat, *averaged; /* averaged: NULL for methods that exchange gradients */
+    float *flat, *averaged; /* `averaged` is NULL for methods that exchange gradients */
 };
 
 static const struct exchange *exchange_of(const struct rank *rank)

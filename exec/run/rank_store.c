@@ -36,7 +36,7 @@ typedef struct local_ops local_ops_of(struct rank_share share, const struct mode
                                       double seq, const struct layer_options *options,
                                       bool overlap_tp, struct arena *arena);
 
-/* The rank's plan with what its stage recomputes. */
+/* The rank's plan, with the recompute of its stage. */
 static struct plan own_plan(const struct rank *rank)
 {
     return plan_of_stage(rank->setup.plan, rank->stage);
@@ -250,7 +250,7 @@ void rank_place_stores(struct rank *rank)
     const struct plan *plan = rank->setup.plan;
     const struct model *model = rank->setup.model;
     size_t most = 2 * ((size_t)model->layers + 2);
-    struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* the pieces point into it */
+    struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* pieces point into it */
     placer->rank = rank;
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);

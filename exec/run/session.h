@@ -27,10 +27,10 @@ struct session_result {
     /* The run failed because it hung, was asked to end, or lost another rank. It can be resumed,
      * and all ranks have reported which instruction they were executing. */
     bool is_interrupted;
-    long first_step;   /* 1, or the step after the checkpoint's */
-    struct err damage; /* damage of a newer checkpoint, for which this rank skipped it */
-    int copies;        /* as in struct checkpoint_state; else 1 */
-    int num_steps;     /* number of steps done */
+    long first_step;                 /* 1, or the step after the checkpoint's */
+    struct err damage;               /* the damage for which this rank skipped a newer checkpoint */
+    int copies;                      /* as in struct checkpoint_state; else 1 */
+    int num_steps;                   /* number of steps done */
     double *losses, *gradient_norms; /* [step] */
     double *loss_scales, *rates;     /* [step]; loss scale 1 without scaling */
     bool *is_skipped;                /* [step] skipped by this rank */
@@ -43,7 +43,7 @@ struct session_result {
     double core_share; /* core share (base/core_share.h) in the timed steps, the least of any rank;
                           negative: unknown */
     double peak_bytes; /* highest peak of any rank, as counted by its allocator */
-    struct pass_counts passes; /* of this rank, in the reported steps; zeros without graphs */
+    struct pass_counts passes; /* of this rank, in all reported steps; zeros without graphs */
     /* Per step and over all ranks: bytes sent between data ranks (negative: the communicator does
      * not count), and planned bytes. */
     struct exchanged_bytes exchanged;
@@ -54,7 +54,8 @@ struct session_result {
         op_counts[NUM_OP_KINDS]; /* of one step, summed over all ranks */
 };
 
-/* Every rank calls it. Arrays in the arena. False with err when this or another rank failed. */
+/* All ranks call it together. Arrays are in the arena. Returns false with err when this or another
+ * rank failed. */
 bool session_run(const struct session_options *options, struct arena *arena,
                  struct session_result *out, struct err *err);
 

@@ -10,7 +10,7 @@ struct builder {
     const struct division_problem *problem;
     struct integer_program program;
     double least_longest_s;
-    double most_pass_s; /* longest pass of a choice that gets a column */
+    double most_pass_s; /* a choice gets a column only if its pass is at most this long */
     int **column;       /* [stage][choice]; -1: no column, as its pass is too long */
     int longest;        /* column of T */
 };
@@ -53,8 +53,9 @@ static void add_term_s(struct builder *b, int stage, int i, double term_s)
 }
 
 /* Row: the number of microbatches times T is at least the stage's passes of all microbatches plus
- * the time until the first one arrives at the stage. `back`: passes without weight gradients, plus
- * the time until the last gradient has also gone back to the first stage. */
+ * the time until the first one arrives at the stage. With `back` the passes are those without
+ * weight gradients, and the time until the last gradient has gone back to the first stage is
+ * added. */
 static void add_way(struct builder *b, int stage, bool back)
 {
     double microbatches = b->problem->num_microbatches;
@@ -123,7 +124,7 @@ static void add_places(struct builder *b)
 
 /* --- rows that join stages -------------------------------------------------------------------- */
 
-/* Stages of one type have the same layers of each kind, and recompute the same number. */
+/* Stages of one type have equally many layers of each kind, and recompute equally many layers. */
 static bool is_type(const struct stage_choice *choice, const struct stage_choice *type)
 {
     return choice->layers == type->layers && choice->recomputed == type->recomputed &&
@@ -245,7 +246,7 @@ static void exclude(struct builder *b, const struct division *division)
 /* --- one solve -------------------------------------------------------------------------------- */
 
 /* The longest pass of a division whose surrogate is at most guess_s, plus a tolerance for rounding.
- * The other passes are taken to have the least possible sum. */
+ * The sum of the other passes is assumed to be the least possible. */
 static double most_pass_s(const struct division_problem *problem, double guess_s)
 {
     if (guess_s == HUGE_VAL)

@@ -21,7 +21,7 @@
 
 struct layer_partition {
     const struct system *system;
-    const struct model *model; /* its batch and seq are those of the run */
+    const struct model *model; /* its batch and sequence length are those of the run */
     const struct plan *plan;   /* has passed plan_check; tp > 1 */
 };
 

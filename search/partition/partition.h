@@ -16,8 +16,8 @@
 enum { MAX_OPERATORS = 64 };
 
 struct partition_score {
-    double cost;  /* seconds, or units */
-    double comm;  /* communication's part of `cost` */
+    double cost;  /* in seconds, or in units */
+    double comm;  /* the part of `cost` that is communication */
     double units; /* communication in units of S (n - 1) / n: S is the size of the hidden states, n
                      the number of ranks */
     double bytes; /* bytes kept on one rank */

@@ -22,8 +22,8 @@ struct expander {
     struct expansion best;
     int *layers;  /* layers of the current node; num_stages long */
     int *kept;    /* layers of the fastest division so far */
-    int *seed;    /* the division that was timed first */
-    int *least;   /* as `layers`, with the fewest layers of later stages */
+    int *seed;    /* the first timed division */
+    int *least;   /* the node's layers, and for later stages the fewest that they can have */
     int *fewest;  /* [stage]: the fewest layers of any option that fits */
     int *most;    /* [stage]: the most layers of any option that fits */
     double asked; /* number of calls of request->least_s */
@@ -93,7 +93,7 @@ static int pop(struct expander *e)
 
 /* --- expansion -------------------------------------------------------------------------------- */
 
-/* What the given first `stages` stages add to a step at least. */
+/* The least time that the given first `stages` stages add to a step. */
 static struct ahead ahead_of(const struct expander *e, int stages)
 {
     const struct stage_table *table = e->request->table;

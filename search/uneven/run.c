@@ -19,8 +19,8 @@ static void keep_even_best(const struct search *search, const struct frontier *b
     *result->even_best = search_predict(search, &best->at[0].plan, &result->arena);
 }
 
-/* Adds which dealt divisions are searched (uneven/deal.h): those of the fixed schedule or, if none
- * is fixed, of interleaved stages. */
+/* Adds to the description which dealt divisions (uneven/deal.h) are searched: those of the fixed
+ * schedule or, if none is fixed, those of interleaved stages. */
 static void name_dealt(const struct search *search, struct text *name)
 {
     const struct plan *base = &search->space->base;

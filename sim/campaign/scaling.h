@@ -53,7 +53,7 @@ double scaling_size_for_tokens(const struct loss_law *law, double tokens);
 struct scaling_budget {
     double flops;  /* for training and serving together */
     double served; /* tokens that the model will serve; 0: none */
-    double unique; /* tokens to train on that exist; 0: any number */
+    double unique; /* number of different tokens that exist for training; 0: no limit */
 };
 
 /* The tokens that can be trained on after serving is paid; 0 or less if none remain. */

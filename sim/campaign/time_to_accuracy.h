@@ -20,7 +20,7 @@ struct time_to_accuracy {
     enum steps_basis basis; /* where `steps` comes from */
     const char *source;
     double steps;   /* the expected number */
-    double seconds; /* the time of these steps */
+    double seconds; /* the time of this number of steps */
     /* upper bounds by the theorems; HUGE_VAL: the accuracy is never reached */
     double most_steps, most_seconds;
 };

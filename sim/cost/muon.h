@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-/* A quantity of several matrices (elements or seconds). Each matrix is assigned to one rank. */
+/* A quantity (elements or seconds) of several matrices, each of which is assigned to one rank. */
 struct dealt {
     double all, largest; /* sum over all matrices; value of the largest matrix */
 };
@@ -50,7 +50,7 @@ double newton_schulz_s(const struct system *system, enum dtype dtype, double row
 struct held_matrices list_matrices(const struct system *system, const struct ops *forward,
                                    enum dtype dtype);
 
-/* Adds the matrices of `of`, `times` times. */
+/* Adds the matrices of `of`, multiplied by `times`. */
 void matrices_add(struct held_matrices *sum, const struct held_matrices *of, double times);
 
 /* The number of elements on the rank that updates the most, and the seconds of the rank that takes

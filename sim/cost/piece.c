@@ -172,8 +172,9 @@ static bool is_weight_half(const struct op *op)
     return op->pass == PASS_BACKWARD_WEIGHT;
 }
 
-/* Some of a list's ops as a separate list. Each op waits for the last op of the new list that is
- * not behind its original `after`. Ops that overlapped removed ops now overlap nothing. */
+/* Some of a list's ops as a separate list. Each op waits for its original `after` or, if that was
+ * removed, for the last op before it in the new list. Ops that overlapped removed ops now overlap
+ * nothing. */
 static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + 1) };
@@ -192,7 +193,7 @@ static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), st
 
 static double element_bytes(const struct op *op)
 {
-    return fmax(dtype_bytes(op->dtype), 2); /* gradients of quantised products have 16 bits */
+    return fmax(dtype_bytes(op->dtype), 2); /* quantised products write gradients in 16 bits */
 }
 
 /* Bytes of a weight gradient's second operand: the gradient of its op's output. A quantised product
@@ -662,7 +663,7 @@ static struct model model_of_peak(struct rank_share share, const struct model *m
     return peak;
 }
 
-/* The first piece's memory with the times of another. */
+/* A piece with the memory of the first one and the times of the second. */
 static struct piece_cost with_times(struct piece_cost cost, const struct piece_cost *times)
 {
     cost.forward = times->forward;
@@ -761,7 +762,7 @@ struct builder {
     const struct model *model;
     struct layer_options options;
     bool overlap;
-    double input_bytes; /* the input of a block or of the head */
+    double input_bytes; /* bytes of the input of a block or of the head */
     struct arena *arena;
 };
 
@@ -839,7 +840,7 @@ static struct piece_cost later_embedding(const struct builder *b)
     return cost;
 }
 
-/* A module's head has a norm of its own. */
+/* The head of a module for later tokens has its own norm. */
 static struct piece_cost later_head(const struct builder *b)
 {
     struct end head = build_head(b);
@@ -893,7 +894,7 @@ struct piece_cost piece_answer(const struct system *system, const struct model *
     size_t bytes = (size_t)cost.num_tensors * sizeof *tensors;
     if (bytes > 0)
         memcpy(tensors, cost.tensors, bytes);
-    arena_reset(arena, mark); /* frees all but the tensors */
+    arena_reset(arena, mark); /* frees everything except the tensors */
     cost.tensors = bytes > 0 ? memcpy(arena_alloc(arena, bytes), tensors, bytes) : NULL;
     return cost;
 }

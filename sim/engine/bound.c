@@ -36,7 +36,7 @@ struct tails {
      * stage */
     double stage_s, first_s;
     double update_s;    /* the stage's optimizer and offloading */
-    double optimizer_s; /* the longest optimizer time so far */
+    double optimizer_s; /* the longest optimizer time of the stages so far */
 };
 typedef void add_tail_fn(const struct evaluation *w, int stage, struct tails *tails);
 
@@ -215,7 +215,7 @@ double evaluation_mean_floor_s(const struct evaluation *w)
     return is_whole ? passes_s / (1 - pow(1 - 1 / m, p)) : passes_s * m / p;
 }
 
-/* The first of the two bounds above, with the fewest chunks. */
+/* Returns the first of these two bounds, with the fewest chunks. */
 static double chunks_floor_s(const struct evaluation *w,
                              double (*piece_s)(const struct evaluation *w, int piece))
 {

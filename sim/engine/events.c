@@ -34,7 +34,7 @@ static enum lane lane_of(const struct events *e, int rank, const struct queue *q
     return (enum lane)(queue - e->ranks[rank].lanes.queues);
 }
 
-/* The queue at the other end of the head's link. */
+/* The queue at the other end of the link that the queue's head uses. */
 static struct queue *far_queue_of(const struct events *e, int rank, const struct queue *queue)
 {
     return queue_of(e, queue_head(queue)->peer, lane_far(lane_of(e, rank, queue)));

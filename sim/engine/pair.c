@@ -19,7 +19,7 @@ double evaluation_expert_comm_s(const struct evaluation *w, const struct holding
 }
 
 /* Time of compute and overlapping messages. The kernels that send take multiprocessors from
- * compute; messages between nodes are too slow to take much of its memory bandwidth. */
+ * compute. Messages between nodes are too slow to take much of the memory bandwidth. */
 static double beside_s(const struct evaluation *w, double compute_s, double comm_s)
 {
     const struct gpu *gpu = &w->system->gpu;

@@ -28,7 +28,7 @@ int grid_stride(const struct grid *grid, enum axis_id axis);
 int grid_rank_of(const struct grid *grid, struct coordinates at);
 struct coordinates grid_coordinates_of(const struct grid *grid, int rank);
 
-/* grid_stride() in the plan's own grid. */
+/* grid_stride() in the grid of the plan. */
 int layout_stride(const struct plan *plan, enum axis_id axis);
 int layout_rank_of(const struct plan *plan, struct coordinates at);
 struct coordinates layout_coordinates_of(const struct plan *plan, int rank);

@@ -181,8 +181,8 @@ static inline int plan_later_stage(const struct plan *plan)
 {
     return placement_stage(plan_placement(plan), plan_later_chunk(plan));
 }
-/* Whether a plan with these stages may have these modules before the head's chunk: they cannot be
- * on the embedding's stage. */
+/* Whether a plan with these stages may place these modules in the chunk before the head's. That
+ * chunk must not be on the embedding's stage. */
 static inline bool plan_may_place_apart(const struct plan *plan, const struct model *model)
 {
     return model->mtp > 0 && plan->pp > 1;
@@ -218,7 +218,7 @@ static inline bool plan_is_even(const struct plan *plan)
  * replayed.
  * */
 unsigned plan_replays(const struct plan *plan);
-/* The plan in which all stages recompute what this one does. */
+/* The plan in which all stages recompute what this stage recomputes. */
 struct plan plan_of_stage(const struct plan *plan, int stage);
 /* The modules that selective recompute can repeat in the model's blocks. */
 unsigned plan_possible_replays(const struct model *model);
@@ -282,8 +282,9 @@ const struct plan_rule *plan_check(const struct plan *plan, const struct model *
 
 /* Consecutive groups of the rules, so that plans with equal words need only some of them. */
 enum rule_group {
-    RULES_OF_BLOCK, /* read neither pp's chunks nor ZeRO's stage nor what is recomputed */
-    RULES_OF_SPLIT, /* read neither ZeRO's stage nor what is recomputed */
+    RULES_OF_BLOCK, /* rules that read neither pp's chunks nor ZeRO's stage nor what is recomputed
+                     */
+    RULES_OF_SPLIT, /* rules that read neither ZeRO's stage nor what is recomputed */
     RULES_OF_STATE,
     NUM_RULE_GROUPS
 };

@@ -15,7 +15,7 @@ enum state { STATE_OPTIMIZER, STATE_GRADIENTS, STATE_PARAMETERS, NUM_STATES };
 
 enum { NUM_ZERO_STAGES = NUM_STATES + 1 };
 
-/* Whether ZeRO stage `zero` shards this state. Each stage shards one more kind of state. */
+/* Whether ZeRO stage `zero` shards this state. Each ZeRO stage shards one more kind of state. */
 static inline bool zero_cuts(int zero, enum state what)
 {
     return zero > (int)what;
@@ -116,8 +116,8 @@ static inline bool plan_reduces_pieces(const struct plan *plan)
            exchange_is_default(&plan->exchange);
 }
 
-/* Whether the passes of a step keep parameters gathered after the first pass, and gradients whole
- * until the last. */
+/* Whether parameters stay gathered after the first pass of a step, and whether gradients stay whole
+ * until the last pass. */
 static inline bool plan_keeps_gathered(const struct plan *plan)
 {
     return plan_cuts(plan, STATE_PARAMETERS) && plan_replicas(plan) > 1 &&

@@ -84,7 +84,7 @@ static bool are_equal(const int *numbers, int count)
 
 static void write_list(const int *numbers, int count, struct text *out)
 {
-    enum { SHORTEST_RUN = 3 }; /* fewest equal numbers that are written in the form "4x6" */
+    enum { SHORTEST_RUN = 3 }; /* from this many equal numbers on, the form "4x6" is used */
     for (int i = 0; i < count;) {
         int run = 1;
         while (i + run < count && numbers[i + run] == numbers[i])
@@ -123,7 +123,7 @@ void plan_write_replays(unsigned replays, struct text *out)
         }
 }
 
-/* Writes a set of parts as an element of a list. */
+/* Writes a set of modules as an element of a list. */
 static void write_parts(unsigned replays, struct text *out)
 {
     const char *separator = "";

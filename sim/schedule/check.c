@@ -1,6 +1,7 @@
-/* Checks the instruction lists of a schedule. Each rule checks which instructions have always
- * finished when another one starts. The lists are not compared with those that lower.c makes, so
- * other correct lists are accepted too. The time is linear in the number of instructions. */
+/* Checks the instruction lists of a schedule. Each rule checks that certain instructions have
+ * always finished when another one starts. The lists are not compared with those that lower.c
+ * makes, so other correct lists are accepted too. The time is linear in the number of
+ * instructions. */
 #include "sim/schedule/proof.h"
 #include "sim/schedule/text_form.h"
 

@@ -9,7 +9,7 @@ static bool is_in_node(const struct textbook_wires *wires, int size, int stride)
     return (size - 1) * stride < wires->ranks.per_node;
 }
 
-/* Ring neighbours on the same node are consecutive and use the node's link. */
+/* Ring members on the same node are consecutive; messages between them use the node's link. */
 struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride)
 {
     if (is_in_node(wires, size, stride))

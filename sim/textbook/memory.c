@@ -97,7 +97,7 @@ double textbook_data_parallel_traffic_bytes(double parameters)
 struct kept {
     double values, masks;                     /* held whole by every tensor rank */
     double split_values, split_masks;         /* divided over tensor ranks */
-    double attention_values, attention_masks; /* attention's, divided over tensor ranks */
+    double attention_values, attention_masks; /* of attention, divided over tensor ranks */
 };
 
 /* Korthikanti et al. 2022, table 2. In half precision without any parallelism s b h (34 + 5 a s/h):

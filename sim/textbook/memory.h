@@ -42,7 +42,7 @@ double textbook_activation_values(const struct model *model, struct textbook_bat
 double textbook_training_bytes(const struct model *model, struct textbook_batch batch);
 double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
                                     double sequences_per_rank);
-/* Bytes of gradients that a data-parallel rank all-reduces. */
+/* Bytes of the gradients that each data-parallel rank all-reduces. */
 double textbook_data_parallel_traffic_bytes(double parameters);
 
 /* Which activations a layer keeps. */
@@ -56,7 +56,7 @@ enum textbook_keep {
     TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* only the layer's input, sharded by sequence parallelism */
     NUM_TEXTBOOK_KEEPS
 };
-/* the enum value for a layer that is recomputed from its input */
+/* The enum value for a layer of which only the input is kept. */
 enum textbook_keep textbook_keep_input(enum textbook_keep keep);
 
 /* Coefficients of a microbatch's bytes: s b h (whole + (split + attention a s / h) / t), with

@@ -9,8 +9,8 @@ enum textbook_schedule {
     TEXTBOOK_1F1B,  /* one forward one backward; v > 1: interleaved */
     TEXTBOOK_GPIPE, /* all forwards, then all backwards */
     TEXTBOOK_NAIVE, /* one microbatch after another, each through all stages and back */
-    TEXTBOOK_ZB_H1, /* split weight gradients, within 1F1B's memory */
-    TEXTBOOK_ZB_H2, /* split weight gradients, within twice 1F1B's memory */
+    TEXTBOOK_ZB_H1, /* weight gradients are computed separately, within 1F1B's memory */
+    TEXTBOOK_ZB_H2, /* weight gradients are computed separately, within twice 1F1B's memory */
     NUM_TEXTBOOK_SCHEDULES
 };
 
