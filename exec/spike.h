@@ -16,7 +16,7 @@ struct spike_watch {
     int64_t count;
 };
 
-/* The standard deviation that a loss is compared with: at least a thousandth of the mean. */
+/* The standard deviation with which a loss is compared; it is at least a thousandth of the mean. */
 double spike_deviation(const struct spike_watch *watch);
 
 /* Whether `loss` lies more than `limit` standard deviations above the mean, once 10 losses are

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-enum { WATCHDOG_EXIT = 75 }; /* the run was interrupted and can be resumed */
+enum { WATCHDOG_EXIT = 75 }; /* exit code of a run that was interrupted and can be resumed */
 
 struct watchdog_options {
     int rank, num_lanes;
@@ -24,8 +24,8 @@ struct watchdog_options {
     /* Aborts communicators and device, so that all waits return. Called on a separate thread. */
     void (*stop)(void *context);
     void *context;
-    double grace_s; /* time limit for `stop`, and the same again for the run to end; then
-                       _exit(WATCHDOG_EXIT) */
+    double grace_s; /* time limit for `stop`, then again for the run to end; after both the watchdog
+                       calls _exit(WATCHDOG_EXIT) */
 };
 
 struct watchdog;

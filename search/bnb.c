@@ -26,7 +26,7 @@ static const double rounding = 1e-12;
 struct worker {
     struct evaluator *evaluator; /* NULL until the worker gets work */
     struct tally tally;
-    bool was_late;    /* time was short, so the worker left some blocks unlisted */
+    bool was_late;    /* whether time was short, so that the worker left some blocks unlisted */
     double skipped_s; /* least floor of the families that are over the request's limit_s, and so
                          not listed */
 };
@@ -37,7 +37,7 @@ struct bnb {
     int jobs;
     struct families *found;   /* [worker] */
     struct families families; /* of all workers, by rising floor */
-    bool is_listed;           /* `families` has every family of the space */
+    bool is_listed;           /* whether `families` has every family of the space */
     size_t next;              /* families before this index were examined */
     size_t known; /* families before this index have exact floors; later ones may have rough floors,
                      which are lower bounds of exact ones */
@@ -46,7 +46,8 @@ struct bnb {
     /* The fastest plan whose risk of running out of memory is too high: of all families, and per
      * family of a round. */
     struct frontier tight, *round_tight;
-    bool *is_open; /* per family of a round: time ran out before all its plans were examined */
+    bool *is_open; /* per family of a round: whether time ran out before all its plans were examined
+                    */
     double open_floor_s; /* least floor of the families in is_open */
 };
 
@@ -164,7 +165,7 @@ static void list_block(void *context, size_t block, int id)
 static void list_families(struct bnb *bnb, struct arena *arena)
 {
     bnb->found = ARENA_ARRAY(arena, struct families, (size_t)bnb->jobs);
-    enum { AT_ONCE = 16 }; /* most blocks are empty */
+    enum { AT_ONCE = 16 }; /* most blocks have no families */
     parallel_for(bnb->jobs, space_num_blocks(bnb->search->space), AT_ONCE, list_block, bnb);
     bnb->is_listed = true;
     for (int i = 0; i < bnb->jobs; i++) {
@@ -458,8 +459,8 @@ static bool nothing_fits(const struct search *search, struct arena *arena, struc
     return why->evaluated == 0 && tally_is_complete(why);
 }
 
-/* Like bnb_best. In addition `tight` gets the fastest plan that is faster than all kept plans but
- * has too high a risk. */
+/* The same as bnb_best; in addition, `tight` gets the fastest plan that is faster than all kept
+ * plans but whose risk is too high. */
 static struct tally find_best(const struct search *search, struct arena *arena,
                               struct frontier *best, struct frontier *tight, double *least_s)
 {

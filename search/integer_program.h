@@ -43,8 +43,8 @@ struct integer_program {
     int num_columns, num_rows, num_terms;
 };
 
-/* Both return the index of what they add. program_add_term adds to the newest row, at most once per
- * column. */
+/* program_add_column and program_add_row return the index of what they add. program_add_term adds a
+ * term to the newest row, at most once per column. */
 int program_add_column(struct integer_program *program, struct program_column column);
 int program_add_row(struct integer_program *program, double lower, double upper);
 void program_add_term(struct integer_program *program, int column, double coefficient);
@@ -58,7 +58,7 @@ struct program_limits {
 
 enum program_status {
     PROGRAM_OPTIMAL,
-    PROGRAM_FEASIBLE,   /* a limit was reached with a solution and a lower bound */
+    PROGRAM_FEASIBLE,   /* a limit was reached, but there are a solution and a lower bound */
     PROGRAM_INFEASIBLE, /* proved infeasible */
     PROGRAM_UNKNOWN,    /* a limit was reached before a solution was found */
 };

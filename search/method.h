@@ -8,7 +8,7 @@
 
 struct search {
     const struct search_request *request;
-    const struct system *system; /* its GPU memory is the limit of a plan's memory */
+    const struct system *system; /* a plan's memory is limited by the memory of its GPUs */
     const struct space *space;
     double start_s;
 };
@@ -51,7 +51,8 @@ bool exhaustive_run(const struct search *search, struct search_result *result, s
  * it, method bnb only with --uneven or --recompute-mixes. */
 bool uneven_run(const struct search *search, struct search_result *result, struct err *err);
 bool dp_run(const struct search *search, struct search_result *result, struct err *err);
-/* Like uneven_run, with an integer program instead of a dynamic program (search/milp/milp.h). */
+/* The same as uneven_run, but with an integer program instead of a dynamic program
+ * (search/milp/milp.h). */
 bool milp_run(const struct search *search, struct search_result *result, struct err *err);
 
 /* A method that draws plans at random (search/stochastic/stochastic.h): half the budget goes to

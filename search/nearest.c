@@ -12,7 +12,7 @@ enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 /* The caller's request, changed to another number of GPUs. */
 struct other {
     const struct search *search;
-    const struct search_request *asked; /* its progress callback is called between searches */
+    const struct search_request *asked; /* its progress is reported between searches */
     struct system *system;              /* scratch copy whose num_gpus changes */
     struct arena *arena;
 };

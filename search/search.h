@@ -14,8 +14,9 @@
 /* Sets the request's fields for a named space. SEARCH_ALL adds everything that the request's method
  * supports. */
 void search_set_space(struct search_request *request, enum search_space space);
-/* Whether the request's space has every set of parts to recompute if no option says which: if the
- * stack can repeat any set. Parts are chosen for the shortest step, so not with OBJECTIVE_MEMORY.
+/* Whether the request's space has every set of recomputed modules if no option says which. It has
+ * if the stack can repeat any set, except with OBJECTIVE_MEMORY, because modules are chosen for the
+ * shortest step.
  */
 bool search_picks_parts(const struct search_request *request);
 /* A sentence on the plans that the request's space leaves out and the option that adds them; "" if
@@ -30,7 +31,7 @@ struct search_method {
     const char *summary;
     const char *source;
     bool (*run)(const struct search *search, struct search_result *result, struct err *err);
-    bool is_drawn; /* a random method, which takes a budget and a seed */
+    bool is_drawn; /* whether it is a random method, which takes a budget and a seed */
 };
 extern const struct search_method search_methods[];
 extern const int num_search_methods;
@@ -59,9 +60,9 @@ struct search_request search_including(const struct search_request *request,
 /* The rank of a layout among all plans of the space that fit: 1 is the best. */
 struct standing {
     struct scored_plan plan;
-    bool is_valid;     /* the plan keeps all rules; else the error names the broken rule */
-    double rank, of;   /* rank of the plan among the `of` plans that fit; 0: it does not fit, or the
-                          search ended early */
+    bool is_valid;   /* whether the plan keeps all rules; if not, the error names the broken rule */
+    double rank, of; /* rank of the plan among the `of` plans that fit; 0: it does not fit, or the
+                        search ended early */
     double lost_share; /* step time / best step time - 1 */
 };
 /* A plan outside the space ranks directly after the plans that are better. Returns false only when

@@ -18,8 +18,8 @@ struct list {
     struct arena *arena;
 };
 
-/* Whether the list has a split with this vpp, these layers and this place; an even one has `layers`
- * NULL. */
+/* Whether the list has a split with this vpp, these layers and this place of modules for later
+ * tokens; `layers` is NULL for an even one. */
 static bool is_listed(const struct list *list, int vpp, const int *layers, enum mtp_place mtp_place)
 {
     size_t bytes = (size_t)(list->request->pp * vpp) * sizeof *layers;
@@ -64,9 +64,10 @@ static const int *ends_shorter(struct list *list, int chunks, int most, int firs
     return layers;
 }
 
-/* The first `used` of the chunks differ by at most one layer, if `more` layers more are on the last
- * of them; NULL if it has fewer than these. That chunk is shortened first, then the first, which
- * has the embedding, then the chunks of the first stages, which hold the most microbatches. */
+/* Divides the layers over the first `used` chunks so that their numbers differ by at most one; the
+ * last of these chunks counts as having `more` layers in addition. NULL if it would have fewer than
+ * `more`. If layers are missing, that chunk is shortened first, then the first chunk, which has the
+ * embedding, then the chunks of the first stages, which hold the most microbatches. */
 static const int *nearly_even(struct list *list, int chunks, int used, int more)
 {
     int num_layers = list->request->model->layers + more;
@@ -144,8 +145,8 @@ static void add_light(struct list *list, int vpp)
 }
 
 /* One layer of the last chunk moves to the last chunk of a stage in the middle, if all chunks are
- * equal: the head takes its place. A longer stage in the middle delays the others less than one at
- * an end. */
+ * equal: the head takes its place. A longer stage in the middle delays the other stages less than a
+ * longer stage at an end. */
 static const int *one_moved(struct list *list, int chunks)
 {
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);

@@ -9,9 +9,9 @@
 struct tally {
     double *broken; /* [rule number] number of candidates that break this rule first */
     double over_memory;
-    double evaluated; /* plans that fit, whose step times were computed */
-    double bounded;   /* plans skipped because a bound proves that they are no better than the kept
-                         plans */
+    double evaluated; /* number of plans that fit and whose step times were computed */
+    double bounded;   /* number of plans skipped because a bound proves that they are no better than
+                         the kept plans */
     double fastest_s; /* fastest of the evaluated plans; 0: none */
     bool has_least;
     struct ranked_plan least; /* plan of least memory among those over memory; its time is 0 */
@@ -22,8 +22,9 @@ struct tally tally_new(struct arena *arena); /* its counts live in the arena */
 void tally_add(struct tally *sum, const struct tally *more);
 void tally_broken(struct tally *tally, const struct plan_rule *rule, double count);
 void tally_over_memory(struct tally *tally, const struct ranked_plan *plan);
-/* Whether a plan that does not fit and needs at least floor_bytes can be ignored: either some plan
- * fits, so that the plan of least memory is not asked for, or a known plan needs less memory. */
+/* Whether a plan that does not fit and needs at least floor_bytes can be ignored. It can if some
+ * plan fits, as the plan of least memory is then not needed, or if a known plan needs less
+ * memory. */
 bool tally_has_leaner(const struct tally *tally, double floor_bytes);
 void tally_evaluated(struct tally *tally, const struct ranked_plan *plan);
 

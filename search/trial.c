@@ -7,8 +7,9 @@
 #include <math.h>
 
 const double sure_enough = 0.95;
-/* A trial on fewer GPUs is preferred if its chance is at most this much lower. With 0.005, 89 %
- * of the cases of tests/search/test_trial.c are sure after three trials; with 0.004 or less, 92 %.
+/* A trial on fewer GPUs is preferred if its chance is at most this much lower. With 0.005, the
+ * choice is sure after three trials in 89 % of the cases of tests/search/test_trial.c; with 0.004
+ * or less, in 92 %.
  */
 static const double as_good = 0.004;
 

@@ -14,14 +14,15 @@
 
 struct mailbox {
     const struct comm_call *sent;
-    bool reading; /* the receiver is reading, so the sender must wait even if the world failed */
+    bool reading; /* whether the receiver is reading; the sender must then wait, even if the world
+                     (all ranks) failed */
     bool taken;
 };
 
 struct meeting {
     struct local_world *world;
     struct meeting *next;
-    int number; /* number of the group_new call that made the group */
+    int number; /* number of the group_new call that made this group */
     int *ranks, size;
     int num_members; /* groups that still refer to this meeting */
     pthread_mutex_t mutex;

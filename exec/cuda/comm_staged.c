@@ -30,8 +30,8 @@ struct buffer {
 /* The communicator's data for one stream. */
 struct lane {
     struct lane *next;
-    struct stream *stream;     /* of the GPU */
-    struct stream *thread;     /* of the host, which runs the calls */
+    struct stream *stream;     /* the GPU's stream */
+    struct stream *thread;     /* the host's stream, which runs the calls */
     struct progress *progress; /* in pinned memory */
     uint32_t issued;
     struct buffer *in, *out; /* NULL: not needed yet */

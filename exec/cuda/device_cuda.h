@@ -47,7 +47,7 @@ struct device {
 enum work_target {
     TO_STREAM,
     TO_CAPTURE,
-    TO_VERIFICATION, /* nowhere: the work is compared with a graph */
+    TO_VERIFICATION, /* to no destination: the work is only compared with a graph */
 };
 
 struct stream {
@@ -76,7 +76,7 @@ bool device_is_over(const struct device *device);
 /* exec/cuda/stream_cuda.c */
 /* Whether a copy, fill or kernel issued now goes to the runtime. */
 bool stream_takes(struct stream *stream);
-/* Like stream_takes, for work that graphs cannot hold. */
+/* The same as stream_takes, for work that graphs cannot hold. */
 bool stream_takes_outside_graphs(struct stream *stream);
 struct stream *cuda_stream_new(struct device *device, const char *name, struct err *err);
 void cuda_stream_free(struct stream *stream);
@@ -98,7 +98,8 @@ void cuda_graph_verify_begin(struct stream *stream, struct graph *graph);
 bool cuda_graph_verify_end(struct stream *stream);
 
 /* exec/cuda/post_cuda.c: numbers that streams write to the host's memory. */
-bool cuda_posts_open(struct device *device, struct err *err); /* Call before any post or wait. */
+/* Must be called before any post or wait. */
+bool cuda_posts_open(struct device *device, struct err *err);
 void cuda_stream_post(struct stream *stream, _Atomic uint32_t *word, uint32_t number);
 /* Work issued later on the stream runs once the word, in pinned memory, is at least `number`. */
 void cuda_stream_await(struct stream *stream, const _Atomic uint32_t *word, uint32_t number);
@@ -108,7 +109,7 @@ void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);
 /* Delivers the requested times of a stream that has finished. */
 void cuda_notes_tell(struct stream *stream);
 void cuda_notes_release(struct device *device);
-/* Call before any note. */
+/* Must be called before any note. */
 bool cuda_clock_open(struct device *device, struct err *err);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 
-/* Memory that another stream than compute may read until an instruction is done. */
+/* Memory that a stream other than compute may read until an instruction is done. */
 struct borrowed_buffer {
     void *at;
     struct event *until;
@@ -67,7 +67,7 @@ struct rank {
     float loss_gradient_scale;      /* this step's value, copied to the machine */
     struct step_readback *readback; /* pinned: values read back at the end of a step */
     struct loss_scale loss_scale;   /* for runs in fp16 */
-    long skipped;                   /* number of steps whose gradients overflowed */
+    long skipped;                   /* number of steps in which gradients overflowed */
     float peak_rate;                /* setup.update.rate is the rate of the current step */
     struct spike_watch spikes;
     long steps_begun;   /* steps begun by this process */

@@ -19,9 +19,10 @@ struct run_setup {
     /* options of the op lists; dtype is the type of the plan's values */
     struct layer_options options;
     bool overlaps_tensor;
-    bool overlaps_gradients; /* reductions overlap the last backward (plan_reduces_pieces) */
+    bool overlaps_gradients; /* with the last backward (plan_reduces_pieces) */
     int prefetch;            /* pieces that ZeRO-3 gathers ahead of the one that runs */
-    bool has_graphs; /* passes run as graphs, unless plan_capture_refusal gives a reason against it
+    bool has_graphs; /* whether passes run as graphs, unless plan_capture_refusal gives a reason
+                      * against it
                       */
     const struct token_source *tokens;
     struct update update; /* rate is the peak; the run sets the step and, in fp16, the loss scale */
@@ -40,7 +41,7 @@ struct rank_device {
     const struct comm_api *comm_api;
     struct comm *comm;
     int rank;
-    struct watchdog *watchdog; /* with the lanes of exec/run/lane_status.h; NULL: none */
+    struct watchdog *watchdog; /* watches the lanes of exec/run/lane_status.h; NULL: no watchdog */
 };
 
 #endif

@@ -130,7 +130,7 @@ static void stop(void *context)
     session->on.api->abort(session->on.device);
 }
 
-/* Called when communication failed, before waiting calls return. */
+/* Called when communication has failed, before the calls that wait return. */
 static void hear(void *context)
 {
     struct session *session = context;

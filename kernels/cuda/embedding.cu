@@ -49,7 +49,8 @@ __global__ void find_spans(struct embedding_gradient a, struct span *spans)
     atomicMin(&span->behind, (uint32_t)(tokens - 1 - token));
 }
 
-/* Sets a bit in shared memory for each of `THREADS` tokens from `first` on that has the id. */
+/* Sets bits in shared memory: one for each of the `THREADS` tokens from `first` on that has the
+ * id. */
 __device__ __forceinline__ void find_id(const struct embedding_gradient &a, int64_t id, long first,
                                         unsigned *found)
 {

@@ -44,7 +44,7 @@ void gemm_close(struct gemm *gemm);
  * unless it is added to. */
 bool gemm_offers(const struct launch *on, const struct gemm_product *product);
 
-/* Work that may be issued any number of times. */
+/* Work that can be issued again and again, for timing. */
 struct gemm_work {
     cudaError_t (*issue)(const struct launch *on, const void *args);
     const void *args;

@@ -120,8 +120,8 @@ static cudaError_t issue_bias_gradient(const struct launch *on, const void *args
     return launch_linear_bias_gradient(on, args);
 }
 
-/* Whether the bias gradient's sums are faster in the product's epilogue. The separate pass that is
- * timed against it adds to values in the workspace, too. */
+/* Whether the bias gradient's sums are faster in the product's epilogue than in a separate pass.
+ * The separate pass that is timed adds its sums to values in the workspace, too. */
 static bool epilogue_pays(const struct launch *on, const struct linear_weight_gradient *a,
                           const struct gemm_product *product)
 {

@@ -3,7 +3,7 @@
  * Each stage takes one of its choices: a number of layers, some of them recomputed. The program
  * minimises a surrogate: the sum of the stages' passes, plus the longest of them for every further
  * microbatch. It is neither a bound of a step's time nor exact (uneven stages, messages), so the
- * caller times the few best divisions. For other orders than 1F1B it minimises a lower bound. Rows
+ * caller times the few best divisions. For orders other than 1F1B it minimises a lower bound. Rows
  * can express what a dynamic program over stages cannot: that all stages together have few types,
  * recompute the same number of layers, or share their host's memory.
  *
@@ -45,8 +45,8 @@ struct stage_choices {
 struct division_problem {
     const struct stage_choices *stages;
     int num_stages, num_layers, num_microbatches;
-    bool in_any_order;   /* the surrogate is the bound of any_order_bound without reductions and
-                            updates (uneven/composition.h) */
+    bool in_any_order;   /* whether the surrogate is any_order_bound without reductions and updates
+                            (uneven/composition.h) */
     int most_types;      /* maximum number of distinct pairs; 0: any number */
     bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
                             all */
@@ -63,8 +63,10 @@ struct division {
 struct divisions {
     struct division *at; /* best first */
     int count;
-    bool is_proved; /* no division outside the list has a smaller surrogate than its last */
-    double bound_s; /* when the last is not proved: lower bound of divisions outside the list */
+    bool is_proved; /* whether no division outside the list has a smaller surrogate than the last
+                       one in it */
+    double bound_s; /* if that is not proved: lower bound of the surrogates of divisions outside the
+                       list */
     double gap;     /* gap of the first division: (surrogate - bound) / surrogate; 0 when proved,
                        HUGE_VAL: no division */
     bool timed_out;

@@ -9,8 +9,8 @@
  * No random draws are used. The box is halved repeatedly, and for each part bounds prove one of
  * these:
  *
- *   - best: no plan of the space is over BEST_WITHIN faster anywhere in the part;
- *   - beaten: one other plan is over BEST_WITHIN faster everywhere in the part.
+ * - best: nowhere in the part is any plan of the space faster by more than BEST_WITHIN;
+ * - beaten: one other plan is faster by more than BEST_WITHIN everywhere in the part.
  *
  * Both rest on two properties of the cost model, for which region.c gives the reasons: a step takes
  * longer with each slower constant, and the logarithm of its time is convex in the logarithms of
@@ -50,20 +50,20 @@ struct region_rival {
 };
 
 struct region {
-    double probability; /* probability of the region, at least */
+    double probability; /* lower bound of the region's probability */
     double z;           /* half width of each range in standard errors */
     struct region_range ranges[MOST_UNCERTAIN];
     int num_ranges;
-    double best_share, beaten_share; /* the rest is undecided */
+    double best_share, beaten_share; /* shares of the region; the rest is undecided */
     int parts;
     double plans; /* number of plans that may be the best somewhere: plans whose family (a set of
                      plans, search/space.h) has a lower bound that does not exclude them */
     double timed; /* step times and bounds computed */
-    int decides;  /* the range whose quarters differ most; -1: none differ */
+    int decides;  /* index of the range whose quarters differ most; -1: none differ */
     struct region_rival faster[MOST_NAMED]; /* plans that beat the choice in some parts, the largest
                                                volume first */
     int num_faster;
-    /* plans that bounds do not rule out in undecided parts */
+    /* plans that bounds do not rule out in the undecided parts */
     struct region_rival closest[MOST_NAMED];
     int num_closest;
     struct arena arena;

@@ -141,7 +141,7 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
     case FACTOR_ZERO:
     case FACTOR_EP:
     case FACTOR_ETP:
-    default: /* the degrees */
+    default: /* the factors that are degrees */
         break;
     }
     return true;

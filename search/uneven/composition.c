@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* fmax is not expanded inline, and bounds are millions of maxima. No time is NaN. */
+/* The larger value. fmax is not expanded inline, and computing bounds takes millions of maxima. No
+ * time is NaN. */
 static inline double larger(double a, double b)
 {
     return a > b ? a : b;
@@ -151,7 +152,7 @@ static struct suffix any_order_stage(const struct stage_table *table, int stage,
                             .key[OPTIMIZER] = larger(optimizer_s, behind->key[OPTIMIZER]) };
 }
 
-/* Stages that do not wait for others add nothing to each other's time. */
+/* If stages do not wait for the norm of others, they add nothing to each other's time. */
 static double least_any_order_s(const struct stage_table *table, const struct ahead *ahead,
                                 const struct suffix *suffix)
 {

@@ -44,8 +44,9 @@ bool uneven_run_by(const struct search *search, const struct uneven_way *way,
                    struct search_result *result, struct err *err);
 
 struct uneven {
-    bool is_proved; /* no uneven plan beats the best by more than proof_tolerance */
-    double open_s;  /* otherwise: lower bound of the uneven plans */
+    bool is_proved; /* whether no uneven plan is faster than the best one by more than
+                       proof_tolerance */
+    double open_s;  /* if not, the lower bound of the uneven plans */
     struct err err; /* the error of a point that failed */
 };
 

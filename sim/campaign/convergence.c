@@ -10,10 +10,10 @@
 #include <string.h>
 
 /* Ying et al. 2021: ResNet-50 on 32 nodes over one-peer exponential graphs reached 76.27 % and
- * all-reduce 76.25 %, both in 14,074 steps on shuffled data; n^3 beta^4 C^2 is 32^3 x (2/3)^4 x 3^2
- * = 58,254 there. Huang et al. 2022: ResNet-18 on 8 workers with 5 % top-k matched all-reduce on
- * CIFAR-10 (94.35 and 93.99 %) in about 200 epochs of 98 steps; n^3 (1-delta)^2 / delta^4 is 7.4e7
- * there. The symbols are explained in convergence.h. */
+ * all-reduce 76.25 %, both in 14,074 steps on shuffled data; there n^3 beta^4 C^2 is 32^3 x (2/3)^4
+ * x 3^2 = 58,254. Huang et al. 2022: ResNet-18 on 8 workers with 5 % top-k matched all-reduce on
+ * CIFAR-10 (94.35 and 93.99 %) in about 200 epochs of 98 steps; there n^3 (1-delta)^2 / delta^4 is
+ * 7.4e7. The symbols are explained in convergence.h. */
 const struct convergence convergence_published = { .mixing_scale = 14074.0 / 58254,
                                                    .memory_scale = 200 * 98 / 7.4e7 };
 

@@ -40,12 +40,12 @@ struct nccl_rates {
 struct generation {
     /* the newest fused attention kernel it can run; UNFUSED: none */
     enum attention_kernel attention;
-    double workspace_bytes; /* cuBLAS's two workspaces and Transformer Engine's */
+    double workspace_bytes; /* bytes of cuBLAS's two workspaces and Transformer Engine's */
     /* a further workspace of Transformer Engine, for one of the streams of experts' products */
     double stream_workspace_bytes;
-    /* 8-bit products can read one copy of an operand along rows and along columns */
+    /* whether 8-bit products can read one copy of an operand both along rows and along columns */
     bool reads_either_way;
-    bool scales_blocks; /* the GPU's matrix units apply one scale per block of values */
+    bool scales_blocks; /* whether the GPU's matrix units apply one scale per block of values */
     bool shares_queue;  /* kernels and transfers overlap only in one hardware queue:
                            CUDA_DEVICE_MAX_CONNECTIONS=1 */
     /* the generation whose measured rates of expert dispatch are used */

@@ -17,7 +17,7 @@ enum { NUM_INTRA_LINKS = LINK_PCI + 1 };
 /* The bandwidth ceilings of the group's GPU generation. */
 const struct nccl_rates *nccl_rates(const struct comm_group *group);
 
-/* 0: one node, 1: two nodes, 2: more nodes [index2]. */
+/* Row of NCCL's tables. 0: one node, 1: two nodes, 2: more nodes [index2]. */
 int nccl_node_class(const struct comm_group *group);
 
 /* The number of ranks on the node with the most, for which the others wait. NCCL divides the ranks

@@ -36,7 +36,8 @@ struct kernel {
     double low[NUM_KERNEL_SIZES], high[NUM_KERNEL_SIZES]; /* range of the points' log sizes */
 };
 
-/* Computes the fitted members from the kind and the points' sizes and times. */
+/* Computes the fitted members of a table from its kind and from the sizes and times of its
+ * points. */
 void kernel_fit(struct kernel *kernel);
 
 /* The sizes of an op, or of one row block of it; sizes that it does not have are 1. */

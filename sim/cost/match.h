@@ -33,8 +33,8 @@ struct match_rule {
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
     double power_w; /* rules for clusters: power limit per GPU; 0: the limit in the GPU's file */
-    /* rules for clusters: the network is not known, so half of the cluster's bandwidth between
-     * nodes is assumed */
+    /* rules for clusters: whether the network is not known; half of the cluster's bandwidth between
+     * nodes is then assumed */
     bool unknown_network;
 };
 
@@ -88,7 +88,8 @@ struct match {
     double capacity;      /* capacity factor of experts; 0: none */
     const char *skip;     /* why the row cannot be predicted; "": it can */
     double power_w;       /* power limit per GPU; 0: the limit in the GPU's file */
-    /* the network is not known: half of the cluster's bandwidth between nodes is assumed */
+    /* whether the network is not known; half of the cluster's bandwidth between nodes is then
+     * assumed */
     bool unknown_network;
 };
 

@@ -21,11 +21,11 @@ struct replay_source {
     const struct timed_op *forward; /* the ops of the forward */
     int num_forward;
     bool has_backward;
-    /* for a block on the expert rank with the most rows, which has the memory peak */
+    /* of a block on the expert rank with the most rows, which has the memory peak */
     struct ledger ledger;
     const struct moment *moments;
     int num_moments;
-    double input_bytes; /* of the incoming gradient */
+    double input_bytes; /* bytes of the incoming gradient */
 };
 
 struct replay_cost {
@@ -34,7 +34,7 @@ struct replay_cost {
     double moment_bytes; /* replayed_moment_bytes of struct piece_cost */
 };
 
-/* Not for REPLAYS_PER_OP. */
+/* Must not be called for REPLAYS_PER_OP. */
 struct replay_cost replay_cost_of(const struct list_timer *timer,
                                   const struct replay_source *source, unsigned replays);
 

@@ -9,21 +9,22 @@
  * numbers of pipeline stages are equal, else by SHARE_OF_DEPTHS. Measured runs support this. Errors
  * of plans that differ only in recompute differ by 2 to 4 % (rms, bridge_sft_memory,
  * bridge_moonlight_memory, torchao_float8); in pp by 9, in tp by 5, in tp and pp by 10 %
- * (bloom_prequel). With shares of 1, 0.7 and 0.5, probabilities that one plan of a stratum of
- * bloom_prequel is faster than another have a logarithmic loss of 0.46, 0.38 and 0.38; of those of
- * 0.9 or more 92, 95 and 97 % were right. (In vtrain_single the share is 1, but its times are sums
- * of layers that were traced once.) SD_OF_SLICE is the deviation of a run on fewer GPUs: errors of
- * the same plan on other numbers of data ranks differ by 1.7 % (the median of 7 sources, 3555
- * pairs), of which noise explains 1.4 %. SD_OF_NOISE: step times of 30 configurations that were
- * measured again scatter by 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A measured time conditions
- * the normal distribution (Rasmussen and Williams 2006, A.2).
+ * (bloom_prequel). For each pair of plans of one stratum (same model and system) of bloom_prequel,
+ * the belief gives the probability that one is faster. With shares of 1, 0.7 and 0.5, these
+ * probabilities have a logarithmic loss of 0.46, 0.38 and 0.38; when they were 0.9 or more, 92, 95
+ * and 97 % were right. (In vtrain_single the share is 1, but its times are sums of layers that were
+ * traced once.) SD_OF_SLICE is the deviation of a run on fewer GPUs: errors of the same plan on
+ * other numbers of data ranks differ by 1.7 % (the median of 7 sources, 3555 pairs), of which noise
+ * explains 1.4 %. SD_OF_NOISE: step times of 30 configurations that were measured again scatter by
+ * 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A measured time conditions the normal distribution
+ * (Rasmussen and Williams 2006, A.2).
  *
  * Evidence is runs of other models on the same stack and GPU that were measured before. They share
- * the classes' factors. They also share a run's own error in a class if their plans are alike in
- * it: fully if the models' products are equally wide, else by SHARE_OF_WIDTHS. Residuals of
- * held-out runs with alike plans correlate by 0.24 across widths and 0.21 within one in bigscience,
- * 0.19 and 0.36 in llm-foundry, 0.06 and 0.63 in vtrain; the share is about the mean quotient,
- * weighted by the correlations. */
+ * the classes' factors. They also share a run's own error in a class if the plans' work in it is
+ * the same: fully if the models' products are equally wide, else by SHARE_OF_WIDTHS. Residuals of
+ * held-out runs with equal plans correlate by 0.24 between models of different widths and by 0.21
+ * between models of one width in bigscience, by 0.19 and 0.36 in llm-foundry, and by 0.06 and 0.63
+ * in vtrain. The share is about the mean quotient of the two, weighted by the correlations. */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
 
@@ -46,7 +47,7 @@ struct believed {
     /* number of the competing plan; runs of one plan on different numbers of GPUs have the same
      * number */
     int rival;
-    bool is_slice; /* ran on fewer GPUs than the plan is meant for */
+    bool is_slice; /* whether it ran on fewer GPUs than the plan is meant for */
     /* the model of a run that is evidence; NULL: the model of the rivals, the plans that compete to
      * be the fastest */
     const struct model *model;

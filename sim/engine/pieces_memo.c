@@ -8,7 +8,7 @@
 
 /* The pieces of one placement of the ranks. */
 struct placed_pieces {
-    unsigned hash; /* of question and places; most others in the bucket differ in it */
+    unsigned hash; /* of question and places; usually unlike others in the bucket */
     struct piece_question question;
     struct piece_places places;
     struct wired_pieces *wired;
@@ -27,7 +27,7 @@ struct wired_pieces {
 
 /* The cost of one piece. */
 struct built_piece {
-    struct piece_question question; /* narrowed to what the piece depends on, as are the wires */
+    struct piece_question question; /* of question and wires, what the piece depends on */
     struct piece_wires wires;
     int piece;
     struct piece_cost cost;
@@ -133,7 +133,7 @@ static const struct pieces_sources *sources_of(struct pieces_memo *memo, struct 
     return wired->sources;
 }
 
-/* Pieces of the same question for another set of recomputed modules. NULL: there are none. */
+/* Pieces of the same question with another set of recomputed modules; NULL if there are none. */
 static struct wired_pieces *sibling_of(struct wired_pieces *first,
                                        const struct piece_question *question,
                                        const struct piece_wires *wires)
@@ -209,7 +209,7 @@ static struct wired_pieces *find(struct pieces_memo *memo, const struct system *
     found->question = question;
     found->places = places;
     struct piece_question siblings = question;
-    siblings.replays = 0; /* siblings lie in one bucket */
+    siblings.replays = 0; /* such pieces are in the same bucket */
     struct wired_pieces **bucket = &memo->wired[bucket_of(hash(0, &siblings, sizeof siblings))];
     found->wired = over_wires(memo, bucket, system, model, &question, &wires);
     found->older = *here;

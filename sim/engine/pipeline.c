@@ -38,7 +38,7 @@ static const struct order *find_order(struct pipeline_cache *cache,
         struct pipeline_shape *known = *at;
         if (known->generator != generator || !same_shape(&known->order->shape, shape))
             continue;
-        *at = known->older; /* to the front, where the next plan finds it at once */
+        *at = known->older; /* moves it to the front, where the next plan finds it at once */
         known->older = cache->shapes;
         cache->shapes = known;
         return known->order;
@@ -176,8 +176,8 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     return shift_s;
 }
 
-/* Of the larger shapes only the last one used is kept, as one of them may need more memory than all
- * smaller shapes together. Successive plans often share it. */
+/* Of the shapes that are too large, only the last one used is kept, as one of them may need more
+ * memory than all smaller shapes together. Successive plans often share it. */
 enum { MAX_KEPT_PASSES = 1 << 17 };
 
 static const struct order *find_large(struct pipeline_cache *cache, const struct pipeline *pipeline)
@@ -218,8 +218,8 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
     const struct schedule_shape *shape = &pipeline->shape;
     if (pipeline->generator->rule)
         return pipeline_full_s(cache, pipeline,
-                               /* for this schedule it is not known how many rounds back
-                                * dependencies reach */
+                               /* it is not known how many rounds back the dependencies of this
+                                * schedule reach */
                                end_s);
     bool chunked = shape->chunks_per_stage > 1;
     int cycle = chunked ? interleaved_group(shape) : 1; /* microbatches */

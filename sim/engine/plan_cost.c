@@ -65,7 +65,7 @@ static void unfold(const struct evaluation *w, struct step_cost *cost, struct ar
 
 /* In the instruction list a chunk's reduction takes only its exposed time. The transfers of ZeRO-2
  * and 3, layer by layer, are inside the chunks' times. Gathers overlap the next step's first
- * forwards, so the list has only the exposed rest. */
+ * forwards, so in the list they take only their exposed time. */
 static struct stage_cost stage_cost(const struct evaluation *w, int stage)
 {
     struct stage_tail tail = stage_tail(w, stage);

@@ -52,9 +52,10 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
     return factors.left_bytes + factors.right_bytes;
 }
 
-/* delta of the largest matrix. The best approximation of rank r leaves out the smallest of
- * min(rows, columns) squared singular values, at most their share of the sum. The power iteration,
- * which starts from the last step's factors, comes close to it. */
+/* delta of the largest matrix. The best approximation of rank r leaves out all but the r largest of
+ * the min(rows, columns) squared singular values. The left-out values are at most the share 1 - r /
+ * min(rows, columns) of the sum. The power iteration, which starts from the last step's factors,
+ * comes close to it. */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     double least = 1;

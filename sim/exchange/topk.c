@@ -21,8 +21,8 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
     return TOPK_ELEMENT_BYTES * kept(exchange, load);
 }
 
-/* delta = k / d. The d - k smallest of d elements are left out; their squares are at most the share
- * (d - k) / d of the sum of all squares (Stich, Cordonnier and Jaggi 2018, lemma A.1). */
+/* delta = k / d: the d - k smallest of d elements are left out, and their squares are at most the
+ * share (d - k) / d of the sum of all squares (Stich, Cordonnier and Jaggi 2018, lemma A.1). */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     return kept(exchange, load) / exchange_elements(load);

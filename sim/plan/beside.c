@@ -58,7 +58,7 @@ static struct reordering begin(const struct ops *ops, struct arena *arena)
     return r;
 }
 
-/* `op` waits for `after` instead; both are indices of the old list. */
+/* Makes `op` wait for `after` instead; both are indices of the old list. */
 static struct ops end_with(struct reordering *r, int op, int after)
 {
     for (int i = 0; i < r->to.count; i++)

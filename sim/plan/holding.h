@@ -23,7 +23,7 @@ enum {
 struct holding {
     int count[NUM_PIECES];           /* number of each piece: layers per kind, the embedding ... */
     int recomputed[MAX_BLOCK_KINDS]; /* layers per kind that the backward recomputes in full */
-    int layers;                      /* of all kinds */
+    int layers;                      /* number of layers of all kinds */
     /* kind of the first layer of the chunk, or of the stage's first chunk */
     int first_kind;
 };
@@ -41,7 +41,8 @@ bool plan_recomputes_later(const struct plan *plan);
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk);
 /* What all chunks of a stage hold together. */
 struct holding stage_holding(const struct plan *plan, const struct model *model, int stage);
-/* Both count the pieces of the whole model; model_counts is faster and leaves `recomputed` 0. */
+/* model_holding and model_counts count the pieces of the whole model; model_counts is faster and
+ * leaves `recomputed` 0. */
 struct holding model_counts(const struct plan *plan, const struct model *model);
 struct holding model_holding(const struct plan *plan, const struct model *model);
 
