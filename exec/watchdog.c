@@ -19,8 +19,8 @@
 struct lane_state {
     _Atomic(const void *) at;
     atomic_ullong entered; /* number of times that the lane entered an instruction */
-    uint64_t seen; /* used by the watchdog's thread: latest value of `entered`, and how long it has
-                      been unchanged */
+    uint64_t seen; /* used by the watchdog's thread: the latest value of `entered`, and for how long
+                      it has been unchanged */
     double still_s;
 };
 

@@ -14,13 +14,14 @@
 struct evaluators {
     struct worker_evaluator *at;
     int count;
-    struct model *model;         /* a copy, which the evaluators read */
+    struct model *model;         /* a copy of the model, which the evaluators read */
     const struct system *system; /* system of the current search */
     int search;                  /* number of the current search */
 };
 
-/* Call before a search's workers start. Evaluators from before the call are invalid. A model that
- * differs in more than its depth discards all cached costs. `system` must outlast the search. */
+/* Must be called before a search's workers start. Evaluators from before the call are invalid. A
+ * model that differs in more than its depth discards all cached costs. `system` must outlast the
+ * search. */
 void evaluators_begin(struct evaluators *evaluators, int workers, const struct system *system,
                       const struct model *model);
 /* The evaluator of one worker, valid until the next search begins. */

@@ -15,7 +15,7 @@
  *   pp           divisors of the GPUs
  *   vpp, stages  the splits of search/splits.h; one even chunk where there is none
  *   recompute    none selective full; where full does not fit, full:K replaces it, as both take
- *                equally long; K is the least that fits, or else the one of least memory
+ * equally long; K is the least with which it fits, or else the K with the least memory
  *   zero         0 1 2 3
  *
  * and dp takes the remaining GPUs. A fixed word replaces its list by its one value, which the list
@@ -59,18 +59,17 @@ struct space {
     /* [combination of the degrees of all axes but pp][pp.count]: whether they divide the GPUs */
     bool *divides;
     size_t num_divides;      /* number of these combinations */
-    const struct plan *also; /* a plan that the space also contains; its split is listed under its
+    const struct plan *also; /* a plan that the space also contains, whose split is listed under its
                                 pp; NULL: none */
     bool sp_is_fixed, mtp_is_fixed;
-    bool splits_attention; /* cp is searched */
-    bool groups_layers;    /* full:K may replace full */
+    bool splits_attention; /* whether cp is searched */
+    bool groups_layers;    /* whether full:K may replace full */
     /* selective recompute represents all sets of modules; the fastest set that fits is chosen
      * (search/parts.h) */
     bool picks_modules;
     struct forbidden forbidden;
     int pipeline_zero; /* highest ZeRO stage that is tried with a pipeline */
-    /* false: no tp, cp and pp divide the GPUs; only the first value of each is examined, for all
-     * the others */
+    /* false: no tp, cp and pp divide the GPUs, and only the first value of each list is examined */
     bool fits_gpus;
 };
 
@@ -154,7 +153,8 @@ static inline int split_number(const struct split *split)
 {
     return split->vpp * NUM_SPLIT_KINDS + (int)split->kind;
 }
-/* Whether the plan's chunks have the split's layers. Not for a list given by the user. */
+/* Whether the plan's chunks have the split's layers. Must not be called for a list given by the
+ * user. */
 bool split_is_of(const struct split *split, const struct plan *plan);
 /* The split number of a visited family. */
 int space_split_of(const struct space *space, const struct plan *plan);

@@ -92,7 +92,7 @@ static bool receive_report(struct mesh *mesh, int *fds, struct socket_limit limi
     }
 }
 
-/* The first rank that has not arrived or has disconnected; `size`: none. */
+/* The first rank that has not arrived or has disconnected; `size` if there is none. */
 static int absent_rank(const struct mesh *mesh, const int *fds)
 {
     int rank = 1;

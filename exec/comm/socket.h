@@ -16,7 +16,7 @@ struct socket_limit {
     double deadline_s;
     const atomic_bool *is_over;
 };
-/* Returns true before the limit, else false with ERR_SYSTEM. */
+/* Whether there is time left before the limit; if not, false with ERR_SYSTEM. */
 bool socket_has_time(struct socket_limit limit, struct err *err);
 
 /* Looks up HOST:PORT (IPv4 before IPv6); where = "HOST:PORT". */
@@ -29,7 +29,7 @@ void socket_set_port(struct sockaddr_storage *address, int port);
 enum { SOCKET_TEXT = 80 };
 void socket_text(const struct sockaddr_storage *address, char text[SOCKET_TEXT]);
 
-/* Return a descriptor that the caller closes, or -1 with ERR_SYSTEM, where = "HOST:PORT". */
+/* These return a descriptor that the caller closes, or -1 with ERR_SYSTEM, where = "HOST:PORT". */
 int socket_listen(const struct sockaddr_storage *address, struct err *err);
 /* `may_be_early`: retries while no process listens there. */
 int socket_connect(const struct sockaddr_storage *address, bool may_be_early,

@@ -19,7 +19,8 @@ struct flow {
     const struct microbatch *microbatch;
     struct record *record; /* holds the values of this pass */
     struct rows rows;      /* the head's current row block */
-    bool leaves_out; /* some ops of the list are skipped, so `after` may name an op that did not run
+    bool leaves_out; /* whether some ops of the list are skipped, so that `after` may name an op
+                      * that did not run
                       */
     /* last event of the tensor stream that compute has not yet waited for */
     struct event *last_transfer;
@@ -36,9 +37,9 @@ void *flow_in(const struct flow *flow, const struct op *op, int i);
 /* Address for the `i`-th value that an op makes: its slot in the record, else the memory that it
  * already has, else new memory from machine_take. */
 void *flow_out(struct flow *flow, const struct op *op, int i);
-/* The op's first output takes over the memory of its `i`-th operand, which it overwrote. */
+/* Gives the op's first output the memory of its `i`-th operand, which the op overwrote. */
 void *flow_in_place(struct flow *flow, const struct op *op, int i);
-/* Like flow_in_place, with the memory of the value that the output is added to. */
+/* The same, with the memory of the value to which the output is added. */
 void *flow_add_in_place(struct flow *flow, const struct op *op);
 double flow_elements(const struct flow *flow, int value);
 enum value_form flow_form(const struct flow *flow, int value);
@@ -79,7 +80,7 @@ struct activation_shape flow_activation(const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op);
 struct route flow_route(const struct op *op);
-/* The mapping between tokens and `placed`, a value whose rows are sorted by expert. */
+/* The mapping between tokens and the rows of `placed`, a value whose rows are sorted by expert. */
 struct passage flow_passage(const struct flow *flow, const struct op *op, int placed);
 struct embedding flow_embedding(const struct flow *flow, const struct op *op);
 struct cross_entropy flow_loss(const struct flow *flow, long rows, double columns);

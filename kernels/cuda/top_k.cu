@@ -18,8 +18,9 @@ struct threshold {
 /* The layout of the workspace. */
 struct selection {
     uint32_t counts[NUM_DIGITS][NUM_VALUES];
-    struct threshold thresholds[NUM_DIGITS + 1];    /* before each digit; after the last one */
-    uint32_t larger[MOST_PARTS], equal[MOST_PARTS]; /* in each part; later, before it */
+    struct threshold thresholds[NUM_DIGITS + 1];    /* before each digit, and after the last */
+    uint32_t larger[MOST_PARTS], equal[MOST_PARTS]; /* counts of elements in each part; later, of
+                                                       those in the parts before it */
 };
 static_assert(sizeof(struct selection) <= WORKSPACE_BYTES, "a workspace has room for it");
 

@@ -8,8 +8,8 @@
 #include <math.h>
 
 /* Number of queries and of keys of a tile. In measurements no other size was faster for sequences
- * of 64 to 1,024 tokens. Below 512 tokens it was the fastest, as larger tiles on the diagonal waste
- * more masked work. */
+ * of 64 to 1,024 tokens. Below 512 tokens this size was the fastest, as larger tiles on the
+ * diagonal waste more masked work. */
 enum { TILE = 64 };
 
 static long least(long a, long b)
@@ -22,7 +22,8 @@ static long tile_rows(const struct attention *attention)
     return least(TILE, attention->seq);
 }
 
-/* Floats for two tiles, one number per query of a sequence, and one per query of a tile. */
+/* Number of floats of scratch memory: two tiles, one number per query of a sequence, and one per
+ * query of a tile. */
 long flash_attention_scratch(const struct attention *attention)
 {
     long rows = tile_rows(attention);

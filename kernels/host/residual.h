@@ -26,7 +26,7 @@ void residual_forward(const struct residual *residual, const float *x, const flo
 void residual_backward(const struct residual *residual, const float *dy, const uint8_t *keeps,
                        float *dx);
 
-/* sum += x for n values. It sums the gradients of the residual stream's branches. */
+/* sum += x for n values. Used to add up the gradients of the residual stream's branches. */
 void residual_add(long n, const float *x, float *sum);
 
 #endif

@@ -17,7 +17,7 @@ struct route {
  * tie the lower index comes first. shares [rows, chosen] is the softmax over the chosen logits.
  * places [rows, chosen] is expert x capacity + place, or -1 - expert when the expert is full. */
 void route_choose(const struct route *route, const float *logits, float *shares, int32_t *places);
-/* dshares counts as 0 where a token got no place. */
+/* Where a token got no place, dshares counts as 0. */
 void route_choose_gradient(const struct route *route, const float *dshares, const float *shares,
                            const int32_t *places, float *dlogits);
 

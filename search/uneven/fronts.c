@@ -69,7 +69,8 @@ const struct front *fronts_at(const struct fronts *fronts, int stage, int layers
 struct program {
     struct fronts fronts;
     double limit_s;
-    /* for each stage and number of earlier layers, the least that these layers add to a step */
+    /* for each stage and number of earlier layers, the least time that these layers add to a
+     * step */
     const struct ahead *ahead;
     struct growing scratch;
 };
@@ -125,8 +126,8 @@ static int *most_before(const struct stage_table *table, struct arena *arena)
     return most;
 }
 
-/* For each stage and number of layers before it, the least that those layers add to a step, each
- * member over all their divisions. */
+/* For each stage and number of layers before it, finds the least times that those layers add to a
+ * step. Each member is a minimum over all divisions of those layers. */
 static const struct ahead *least_ahead(const struct stage_table *table, struct arena *arena)
 {
     int row = table->num_layers + 1;

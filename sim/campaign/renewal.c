@@ -103,7 +103,7 @@ static double best_between(const struct renewal *renewal, double low_s, double h
     return exp((low + high) / 2);
 }
 
-/* The best interval for a fixed deep.every. */
+/* The best interval for a given deep.every. */
 static double choose_interval(const struct renewal *renewal, double least_s)
 {
     double written_s = fmax(renewal->pending_s, renewal->deep.pending_s / renewal->deep.every);

@@ -41,8 +41,9 @@ static double node_channel_bytes_per_s(const struct level *node, int members, do
     return channel * reached_of_mesh(node, members);
 }
 
-/* Sets the rings inside a node to NCCL's search result for the whole node. With NVSwitch it holds
- * for any subset of the node's GPUs; in a mesh a subset gets a part of the bandwidth. */
+/* Sets the rings inside a node to NCCL's search result for the whole node. With NVSwitch this
+ * result holds for any subset of the node's GPUs; in a mesh a subset gets a part of the
+ * bandwidth. */
 static void use_node(struct comm_group *group, const struct level *node, int members,
                      double socket_share)
 {
@@ -65,7 +66,8 @@ struct reach {
     /* the share of the link between a node's sockets that this group gets, as all groups of its
      * shape use the link at once; 0: its members on a node are attached to one socket */
     double socket_share;
-    /* if socket_share is not 0: the number of members of a node that are attached to one socket */
+    /* used if socket_share is not 0: the number of a node's members that are attached to one
+     * socket */
     int socket_ranks;
 };
 
@@ -107,9 +109,9 @@ static bool reduces_between(const struct cluster *cluster, struct reach reach)
     return cluster->num_levels > 1;
 }
 
-/* Bandwidth inside a node that rings over several nodes get. The members on a node share its rings
- * for all their hops except the one over the network card. A single member uses the node's rings at
- * most once, to reach another rail. */
+/* Bandwidth inside a node that rings over several nodes get. The members on a node share the node's
+ * rings for all their hops except the hop over the network card. A single member uses the node's
+ * rings at most once, to reach another rail. */
 static double through_node_bytes_per_s(const struct level *node, int ranks_per_node,
                                        double socket_share)
 {
@@ -311,7 +313,8 @@ bool network_crosses(const struct system *system, const struct rank_group *group
 }
 
 /* The share of the link between two sockets that a pair of neighbouring members gets; 0 if no pair
- * crosses. As many pairs cross as there are ranks from a member to the next, at most a socket's. */
+ * crosses. As many pairs cross as there are ranks from one member to the next, but at most as many
+ * as a socket has. */
 static double pair_share(const struct system *system, struct members of, int num_ranks)
 {
     int socket_size = system->cluster.levels[0].socket_size;

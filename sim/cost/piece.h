@@ -37,15 +37,16 @@ struct piece_cost {
     /* largest number of bytes that the gradients of one op's output and input take at once */
     double working_bytes;
     double input_bytes; /* the piece's input, which full recompute keeps as a checkpoint */
-    double parameters;  /* number on one rank */
+    double parameters;  /* number of parameters on one rank */
     double of_experts;  /* the part of `parameters` that belongs to experts */
-    /* how many of `parameters` and `of_experts` have gradients */
+    /* the parts of `parameters` and `of_experts` that have gradients */
     struct stage_weights trained;
-    /* empty unless matrices have an optimizer of their own (plan_matrices_apart) */
+    /* empty unless matrices have a separate optimizer (plan_matrices_apart) */
     struct held_matrices matrices;
-    double host_tensors; /* number of tensors with gradients that the software handles one by one:
-                            each expert's are its own if the host launches each expert */
-    int num_tensors;     /* number of tensors with gradients, one for all experts of the rank */
+    /* number of tensors with gradients that the software handles one by one; each expert has
+     * separate tensors if the host launches each expert's products */
+    double host_tensors;
+    int num_tensors; /* number of tensors with gradients, one for all experts of the rank */
     const struct exchange_tensor *tensors;
 };
 
@@ -72,9 +73,9 @@ struct piece_question {
     int shared_beside;   /* 0 or 1: the shared expert overlaps the exchanges of rows */
     int replays;         /* bit set of enum replayed: what selective recompute repeats */
     int splits;          /* 0 or 1: the backward is split into two lists */
-    int matrices_apart;  /* 0 or 1: matrices of blocks have an optimizer of their own */
+    int matrices_apart;  /* 0 or 1: matrices of blocks have a separate optimizer */
 };
-/* `generator`: the plan's schedule. */
+/* The question of a plan; `generator` is the plan's schedule. */
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
                                         const struct generator *generator);
 
@@ -89,7 +90,7 @@ struct piece_places piece_places_of(const struct plan *plan);
 /* The links of the groups along each axis. If num_ranks is 1, no other field of a group is set. */
 struct piece_wires {
     struct comm_group group[MAX_AXES][MAX_AXIS_GROUPS];
-    struct comm_group pair[MAX_AXES]; /* neighbours on an axis that sends messages */
+    struct comm_group pair[MAX_AXES]; /* links of neighbours on an axis that sends messages */
 };
 struct piece_wires piece_wires_of(const struct system *system, const struct plan *plan);
 bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires *b);

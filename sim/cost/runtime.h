@@ -14,7 +14,7 @@ struct runtime {
     /* all activations are kept until the weight gradients are computed; otherwise those that
      * weight gradients do not read are freed after the input gradients */
     bool keeps_for_weights;
-    /* a layer's whole gradient is computed first, then added to its shard */
+    /* whether a layer's whole gradient is computed first, then added to its shard */
     bool adds_whole_gradients;
     /* overlapped reductions of a single stage are those of the last backward's pieces
      * (sim/plan/pass.h) instead of buckets of equal size */
@@ -22,9 +22,10 @@ struct runtime {
     /* sends never block; otherwise they block except in the interleaved schedule (Megatron's
      * p2p_communication.py) */
     bool sends_ahead;
-    bool runs_in_place;  /* selective recompute replays in place (models/replay.h) */
-    bool is_a_core;      /* the core that computes also launches ops, sends and receives */
-    bool widens_16_bits; /* 16-bit products run at the fp32 rate unless the GPU states another */
+    bool runs_in_place;  /* whether selective recompute replays in place (models/replay.h) */
+    bool is_a_core;      /* whether the core that computes also launches ops, sends and receives */
+    bool widens_16_bits; /* whether 16-bit products run at the fp32 rate, unless the GPU's file
+                            states another */
 };
 
 enum { NUM_RUNTIMES = 2 };

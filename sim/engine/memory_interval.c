@@ -27,7 +27,7 @@ static double deviation(const struct system *system)
     return system->stack.memory.error / normal_90;
 }
 
-/* The logarithm of the GPU's memory divided by the expected real peak. */
+/* The logarithm of (GPU's memory / expected real peak). */
 static double expected_room(const struct system *system, double bytes)
 {
     return log(gpu_usable_bytes(&system->gpu) / bytes) - system->stack.memory.shift;

@@ -44,8 +44,8 @@ static double widen_last_message(const struct evaluation *w, struct boundary *bo
     return 0;
 }
 
-/* There are at most two kinds of boundaries, inside a node and across nodes; each is timed once;
- * larger messages are timed apart. */
+/* There are at most two kinds of boundaries, inside a node and across nodes. Each kind is timed
+ * once; larger messages are timed separately. */
 void evaluation_given_boundaries(const struct evaluation *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };

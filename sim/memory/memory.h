@@ -56,10 +56,11 @@ struct sets_memory {
     int num_stages;               /* 0: the bounds are 0 */
     struct sets_stage *at;        /* has room for pp */
 };
-/* Fills all but `at`. The input's plan recomputes attention's core. */
+/* Fills all members except `at`. The input's plan must recompute attention's core. */
 void plan_sets_memory(const struct memory_input *input, const struct pieces_sets *sets,
                       struct sets_memory *out);
-/* The bound for one set; if it is over `most_bytes`, it may be any lower number over that. */
+/* The bound for one set. If it exceeds `most_bytes`, the result may be lower, but it exceeds
+ * `most_bytes` too. */
 double sets_least_bytes(const struct sets_memory *memory, unsigned set, double most_bytes);
 
 #endif

@@ -9,7 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* Avoids printf, which is slow: rules make one text for each refused plan of a search. */
+/* Writes a number without printf, which is slow; rules write one text for each refused plan of a
+ * search. */
 struct token_text token_text(const char *name, int value)
 {
     struct token_text token;
@@ -260,7 +261,7 @@ static bool order_names_every_axis(const struct plan_case *of, struct err *err)
            err_set(err, ERR_INFEASIBLE, "order", "the rank order does not name every axis once");
 }
 
-/* Copies are ordered for layers that keep the same number of bytes. */
+/* The order of offload copies assumes that all layers keep the same number of bytes. */
 static bool offload_is_possible(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;

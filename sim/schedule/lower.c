@@ -29,7 +29,8 @@ struct lowerer {
     const struct schedule_shape *shape;
     struct placement placement;
     const struct lowering *lowering;
-    /* the pipeline holds one microbatch at a time, so each slot depends on the one before */
+    /* whether the pipeline holds one microbatch at a time, so that each slot depends on the one
+     * before */
     bool is_chain;
     int stage;
     const struct instrs *order;
@@ -63,7 +64,7 @@ static int add(struct lowerer *to, struct instr instr, int after)
     return to->out.count++;
 }
 
-/* Adds the receive of `slot`; it is posted when slot `during` begins, not earlier. */
+/* Adds the receive of `slot`, which is posted when slot `during` begins and not earlier. */
 static int receive_of(struct lowerer *to, int slot, int during)
 {
     const struct instr *compute = &to->order->at[slot];
@@ -139,7 +140,7 @@ static void add_next_receives(struct lowerer *to, int present)
 {
     int next = present + 1;
     if (next < to->order->count && joins(to, next))
-        return; /* the receives are in the list already */
+        return; /* the receives of the pair's second slot are already in the list */
     add_receive(to, next, present);
     if (next + 1 < to->order->count && joins(to, next + 1))
         add_receive(to, next + 1, present);
@@ -216,8 +217,9 @@ static void add_tied(struct lowerer *to)
 {
     struct placement placement = to->placement;
     bool is_mirrored = placement_is_mirrored(placement);
-    /* Two mirrored copies of the model have the first chunk twice. Each adds its gradient to that
-     * of the other copy's chunk on the neighbouring stage, after the copies were added. */
+    /* Two mirrored copies of the model have the first chunk twice. Each chunk adds its gradient to
+     * that of the other copy's chunk on the neighbouring stage, after the gradients of the two
+     * copies were added. */
     for (int first = 0; to->lowering->tied && first < placement_chunks(placement);
          first += placement.num_stages) {
         int other = placement_chunks(placement) - 1 - to->lowering->tied_back - first;
