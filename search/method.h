@@ -38,8 +38,8 @@ struct scored_plan search_predict(const struct search *search, const struct plan
 struct tally search_best(const struct search *search, int top, struct arena *arena,
                          struct frontier *best);
 
-/* Like search_best, by branch and bound; `best` is sorted. *least_s is a lower bound of all step
- * times of the space. */
+/* The same as search_best, but by branch and bound; `best` is sorted. *least_s is a lower bound of
+ * all step times of the space. */
 struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
                       double *least_s);
 

@@ -250,7 +250,7 @@ static bool take_rest(const struct space *space, struct plan *plan)
     return true;
 }
 
-/* Like take_rest(), and checks a fixed dp. */
+/* The same as take_rest(), but also checks a fixed dp. */
 static bool find_data_ranks(const struct space *space, struct plan *plan)
 {
     return take_rest(space, plan) && (space->dp == 0 || space->dp == plan->dp);

@@ -163,8 +163,8 @@ int space_split_of(const struct space *space, const struct plan *plan);
  * split; space_check returns the first rule that a candidate breaks, or NULL. */
 bool space_has_split(const struct space *space, int pp_index, int split);
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
-/* Whether the plan keeps the rule of ZeRO, which no recompute and no division into chunks changes.
- */
+/* Whether the plan keeps the rule of ZeRO, which no recompute and no division into chunks
+ * changes. */
 bool space_may_shard(const struct space *space, const struct plan *plan);
 
 #endif

@@ -9,8 +9,7 @@
 const double sure_enough = 0.95;
 /* A trial on fewer GPUs is preferred if its chance is at most this much lower. With 0.005, the
  * choice is sure after three trials in 89 % of the cases of tests/search/test_trial.c; with 0.004
- * or less, in 92 %.
- */
+ * or less, in 92 %. */
 static const double as_good = 0.004;
 
 bool trial_predict(const struct trial_place *place, const struct plan *plan, int gpus, double batch,

@@ -1,5 +1,5 @@
-/* exec/comm/local_collective.h - the calls of exec/comm/comm.h between the threads of one process.
- */
+/* exec/comm/local_collective.h - the calls of exec/comm/comm.h between the threads of one
+ * process. */
 #ifndef EXEC_COMM_LOCAL_COLLECTIVE_H
 #define EXEC_COMM_LOCAL_COLLECTIVE_H
 

@@ -32,7 +32,7 @@ static bool read_number(const char *name, long least, long most, int *out, struc
     return true;
 }
 
-/* Like read_number, but leaves *out unchanged when the variable is not set. */
+/* The same as read_number, but leaves *out unchanged when the variable is not set. */
 static bool read_optional(const char *name, long least, long most, int *out, struct err *err)
 {
     return !getenv(name) || read_number(name, least, most, out, err);

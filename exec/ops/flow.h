@@ -20,8 +20,7 @@ struct flow {
     struct record *record; /* holds the values of this pass */
     struct rows rows;      /* the head's current row block */
     bool leaves_out; /* whether some ops of the list are skipped, so that `after` may name an op
-                      * that did not run
-                      */
+                      * that did not run */
     /* last event of the tensor stream that compute has not yet waited for */
     struct event *last_transfer;
 };

@@ -22,8 +22,7 @@ struct run_setup {
     bool overlaps_gradients; /* with the last backward (plan_reduces_pieces) */
     int prefetch;            /* pieces that ZeRO-3 gathers ahead of the one that runs */
     bool has_graphs; /* whether passes run as graphs, unless plan_capture_refusal gives a reason
-                      * against it
-                      */
+                      * against it */
     const struct token_source *tokens;
     struct update update; /* rate is the peak; the run sets the step and, in fp16, the loss scale */
     struct rate_course rates; /* zeros: the rate stays at the peak */

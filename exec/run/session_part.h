@@ -29,8 +29,8 @@ bool session_collect(struct session *session, struct comm_call call, struct err 
 bool session_reduce(struct session *session, double *values, int count, enum reduction reduction,
                     struct err *err);
 
-/* Like rank_step, but divergence is no failure. The result is equal on all ranks that sum their
- * gradients. */
+/* Runs rank_step, but does not treat divergence as a failure. The result is equal on all ranks that
+ * sum their gradients. */
 bool session_step(struct session *session, long step, struct interval *times,
                   struct step_result *out, struct err *err);
 

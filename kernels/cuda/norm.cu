@@ -85,8 +85,8 @@ template <typename T, int N, bool is_centered> struct norm_terms {
     }
 };
 
-/* --- the backward in one pass -------------------------------------------------------------------
- */
+/* --- the backward in one pass
+ * ------------------------------------------------------------------- */
 
 /* A block has several rows at once, each with row_threads threads, which are whole warps. A thread
  * has the same C runs of N columns in every row that it processes, and sums the terms of their
@@ -228,8 +228,8 @@ static cudaError_t backward_at_once(const struct launch *on, const struct norm_b
                : error;
 }
 
-/* --- launches -----------------------------------------------------------------------------------
- */
+/* --- launches
+ * ----------------------------------------------------------------------------------- */
 
 template <typename T, int N>
 static cudaError_t forward(const struct launch *on, const struct norm_forward &a)

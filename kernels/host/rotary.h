@@ -13,7 +13,7 @@
  * Called once per run. */
 void rotary_table(long seq, long head_dim, double base, float *rope_cos_sin);
 
-/* Both rotate in place. */
+/* These rotate the queries and keys in place, forwards and back. */
 void rotary_forward(const struct attention *attention, const float *rope_cos_sin, float *qkv);
 void rotary_backward(const struct attention *attention, const float *rope_cos_sin, float *dqkv);
 

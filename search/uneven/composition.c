@@ -120,8 +120,8 @@ static double least_bound_s(const struct stage_table *table, const struct ahead 
 
 const struct composition lower_bound = { "lower bound", "", bound_stage, bound_s, least_bound_s };
 
-/* --- the lower bound for any order --------------------------------------------------------------
- */
+/* --- the lower bound for any order
+ * -------------------------------------------------------------- */
 
 static struct suffix own_stage(const struct stage_table *table, const struct stage_option *option,
                                const struct suffix *behind)

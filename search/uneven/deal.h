@@ -19,8 +19,8 @@
 struct deal {
     struct placement placement;
     int num_layers;
-    /* number of layers that take as long as head and modules, in the chunk that has the last layers
-     */
+    /* number of layers that take as long as head and modules, in the chunk that has the last
+     * layers */
     double end_layers;
     /* the chunk that has the last layers: the head's or, if the modules are not in the head's
      * chunk, the chunk before it */

@@ -90,8 +90,8 @@ static struct stage_option exact_option(struct filler *filler, int stage, int la
     return option_of(filler, layers, &score);
 }
 
-/* --- several kinds: the least over all places --------------------------------------------------
- */
+/* --- several kinds: the least over all places
+ * -------------------------------------------------- */
 
 /* The places of a chunk. A place is left out if the chunk would have the same kinds of layers there
  * as at an earlier place. */

@@ -26,8 +26,8 @@ struct fronts {
     struct front *of; /* indexed by fronts_at */
 };
 
-/* In the arena. Suffixes that occur in no division faster than `limit_s` may be dropped; HUGE_VAL
- * keeps all. */
+/* Computes all fronts, in the arena. Suffixes that occur in no division faster than `limit_s` may
+ * be dropped; HUGE_VAL keeps all. */
 struct fronts fronts_new(const struct stage_table *table, const struct composition *composition,
                          double limit_s, struct arena *arena);
 

@@ -229,8 +229,8 @@ static void fill_options(const struct filler *filler, int stage, int first)
     }
 }
 
-/* --- lower bounds of any division --------------------------------------------------------------
- */
+/* --- lower bounds of any division
+ * -------------------------------------------------------------- */
 
 /* The largest number of equal layers for which the stage's `of_s` is at most `most_s`; -1: none. */
 static int most_within(const struct stage_table *table, int stage,

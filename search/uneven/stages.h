@@ -78,7 +78,7 @@ struct stage_request {
     double step_s; /* lower bound of the fixed time per step, for all divisions (lattice_once_s) */
 };
 
-/* In the arena. */
+/* Makes the table, in the arena. */
 struct stage_table stage_table_new(struct evaluator *evaluator, const struct stage_request *request,
                                    struct arena *arena);
 

@@ -30,7 +30,7 @@ struct divided_point {
 
 /* How a point's divisions are searched, and how the even plans are found. */
 struct uneven_way {
-    /* In the arena. On failure the result has `err` set. */
+    /* Divides one point; the result is in the arena. On failure its `err` is set. */
     struct expansion (*divide)(const struct divided_point *point, struct arena *arena,
                                struct err *err);
     /* Finds the even plans: bnb_best, or a function like it. */

@@ -30,8 +30,8 @@ struct learned_stack {
     bool experts;       /* learned from models with experts; otherwise from dense models */
     double time_ratio;  /* measured / predicted */
     double ratio_error; /* standard deviation of log(time_ratio) */
-    /* half width of the 90 % interval of the remaining shift, in log time, if the factor is applied
-     */
+    /* half width of the 90 % interval of the remaining shift, in log time, if the factor is
+     * applied */
     double shift;
     int runs; /* number of runs that it was learned from */
     /* Logarithms of their measured / predicted times, and the factor's distribution before them: a
@@ -64,8 +64,8 @@ const struct learned_stack *learned_find(const struct learned *learned, const ch
 double learned_chance(const struct learned_stack *of);
 /* The factor to apply: time_ratio, or 1 if learned_chance is below SURE_FACTOR. */
 double learned_factor(const struct learned_stack *of);
-/* Half width of the 90 % interval of the remaining shift, which is wider if no factor is applied.
- */
+/* Half width of the 90 % interval of the remaining shift, which is wider if no factor is
+ * applied. */
 double learned_shift(const struct learned_stack *of);
 
 /* Sets the stack's time ratios and lowers the shifts of stack and GPU to the remaining ones; it

@@ -124,7 +124,7 @@ struct pieces_sources {
     struct replay_source at[NUM_PIECES];
     bool is_there[NUM_PIECES]; /* blocks have a source, the embedding and the head have none */
 };
-/* In the arena. */
+/* Builds these sources, in the arena. */
 const struct pieces_sources *pieces_sources_of(const struct system *system,
                                                const struct model *model,
                                                const struct piece_question *question,

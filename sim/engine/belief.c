@@ -17,8 +17,8 @@
 #include <string.h>
 
 /* DRAWS: random draws of the plans' times. OUTLOOK_DRAWS and OUTLOOKS: draws of the times that
- * further runs may show. MOST_FURTHER: maximum number of further runs that are considered together.
- */
+ * further runs may show. MOST_FURTHER: maximum number of further runs that are considered
+ * together. */
 enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_FURTHER = 8 };
 
 /* --- before any run ------------------------------------------------------------------------ */

@@ -64,7 +64,7 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
  * the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    struct stage_weights weights);
-/* As optimizer_s, but also for plans in which matrices have a separate optimizer
+/* The same as optimizer_s, but also valid for plans in which matrices have a separate optimizer
  * (plan_matrices_apart). */
 double optimizer_with_matrices_s(const struct system *system, const struct model *model,
                                  const struct plan *plan, struct stage_weights weights,

@@ -181,7 +181,7 @@ double evaluation_floor_s(const struct evaluation *w);
 double evaluation_mean_floor_s(const struct evaluation *w);
 /* A lower bound of evaluation_mean_floor_s that also holds for other numbers of chunks. */
 double evaluation_chunks_floor_s(const struct evaluation *w);
-/* The same without messages, for any rank order. */
+/* The bound of evaluation_chunks_floor_s without messages, so for any rank order. */
 double evaluation_compute_floor_s(const struct evaluation *w);
 /* A lower bound of the time that each further layer adds to a microbatch's passes on a stage. */
 double evaluation_layer_floor_s(const struct evaluation *w);

@@ -16,8 +16,8 @@
 struct pipeline_cache {
     struct arena arena;
     struct pipeline_shape *shapes;
-    /* the last shape that is too large to be kept with the others, with its generator; NULL: none
-     */
+    /* the last shape that is too large to be kept with the others, with its generator; NULL:
+     * none */
     struct arena large;
     const struct order *last_large;
     const struct generator *last_generator;

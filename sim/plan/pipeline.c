@@ -92,8 +92,7 @@ static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *er
 }
 
 /* A message between stages carries only one value, but a decoder's stages also need the encoder's
- * output.
- */
+ * output. */
 static bool pipeline_has_no_decoder(const struct plan_case *of, struct err *err)
 {
     return of->plan->pp == 1 || !model_has_attention(of->model, ATTENTION_CROSS) ||

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* These fixtures only have the files' formats; names and figures are made up. */
+/* Traces in the formats of the profilers; names and times are made up. */
 static bool read_text(const char *text, struct trace *out, struct err *err)
 {
     char path[] = "/tmp/trace-XXXXXX";

@@ -1,4 +1,4 @@
-/* The same run, with or without recompute, gives the same bits. */
+/* Tests that a run gives the same bits each time, with and without recompute. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 

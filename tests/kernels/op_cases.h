@@ -26,7 +26,7 @@ const char *op_case_name(int index); /* name of the op; several cases may have t
  * difference and prints the seed of the inputs; SEED=n in the environment repeats it. */
 void op_case_check(int index, const struct op_backend *backend);
 
-/* Like op_case_check, but returns false on a difference. */
+/* Checks a case as op_case_check does, but returns false on a difference. */
 bool op_case_holds(int index, const struct op_backend *backend, struct err *err);
 
 /* Runs the case once without a comparison. */

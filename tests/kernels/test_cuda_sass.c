@@ -223,8 +223,8 @@ static bool has_kernel(const char *file, const char *name)
     return false;
 }
 
-/* Also fails for a line whose kernel no longer exists. Outside a campaign tiles are compiled for
- * some types and head sizes only (kernels/cuda/flash.cuh). */
+/* The test fails also if the table has a line for a kernel that no longer exists. Outside a
+ * campaign tiles are compiled for some types and head sizes only (kernels/cuda/flash.cuh). */
 START_TEST(the_table_has_a_line_for_each_kernel)
 {
     int lines = 0, tiles = 0;

@@ -293,7 +293,7 @@ START_TEST(nvls_bus_bandwidth_is_within_1_percent_of_that_measured_on_8_h200)
 }
 END_TEST
 
-/* The same source saw NCCL's tuner report RING/LL for 1 MiB and NVLS/SIMPLE for 2 MiB. */
+/* According to the same source, NCCL's tuner chose RING/LL for 1 MiB and NVLS/SIMPLE for 2 MiB. */
 START_TEST(on_8_h100_the_choice_turns_from_ring_ll_to_nvls_between_1_and_2_mib)
 {
     struct collective_choice small =

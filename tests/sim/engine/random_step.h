@@ -29,7 +29,8 @@ void step_init(struct step *step, const char *generator, int p, int v, int m);
 /* Draws a schedule generator and a shape. Messages are pure delays, and there is no other traffic.
  */
 void step_randomise(struct step *step);
-/* Also draws everything that lowering can add (recompute, reductions, ...), with random durations.
+/* Draws a step as the function above does, and everything that lowering can add (recompute,
+ * reductions, ...), with random durations.
  */
 void step_randomise_whole(struct step *step);
 

@@ -55,7 +55,7 @@ START_TEST(passes_last_from_the_first_forward_to_the_last_backward)
 }
 END_TEST
 
-/* The same step, scaled to microseconds. */
+/* The step of the first test, with times in microseconds instead of seconds. */
 START_TEST(microsecond_passes_keep_their_times)
 {
     struct timeline *timeline = sample();
