@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* head_layers is the FLOPs of head and loss divided by those of a layer. Head and loss run at a
- * lower rate, and take up to twice as long per FLOP. So from this value on they may take longer
- * than a layer, and splits with a lighter last chunk are listed too. */
+ * lower rate, and take up to twice as long per FLOP. So if head_layers is at least this value, they
+ * may take longer than a layer, and splits with a lighter last chunk are listed too. */
 static const double heavy_head = 0.5;
 
 struct list {

@@ -1,5 +1,5 @@
-/* The values of an op list while it runs. A value that is kept for the backward has a slot in the
- * record of its microbatch; other values have memory of their own. */
+/* The values of an op list (sequence of operations) while it runs. A value that is kept for the
+ * backward has a slot in the record of its microbatch; other values have memory of their own. */
 #include "exec/ops/flow.h"
 
 /* --- values ------------------------------------------------------------------------------- */

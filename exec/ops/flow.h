@@ -1,5 +1,6 @@
-/* exec/ops/flow.h - the state of a piece while its op list runs: shared by forward.c, backward.c,
- * head.c and flow.c. No other file includes it. */
+/* exec/ops/flow.h - the state of a piece (layer, embedding or head) while its op list (sequence of
+ * operations) runs: shared by forward.c, backward.c, head.c and flow.c. No other file includes
+ * it. */
 #ifndef EXEC_OPS_FLOW_H
 #define EXEC_OPS_FLOW_H
 

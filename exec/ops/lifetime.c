@@ -1,4 +1,5 @@
-/* How long the values of an op list live, derived from the ops that read them. */
+/* How long the values of an op list (sequence of operations) live, derived from the ops that read
+ * them. */
 #include "exec/ops/lifetime.h"
 
 static void read_by(const struct op *op, int i, struct last_reader *last)

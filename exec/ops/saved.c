@@ -1,4 +1,4 @@
-/* Gives each kept value of an op list its place in memory. */
+/* Gives each kept value of an op list (sequence of operations) its place in memory. */
 #include "exec/ops/saved.h"
 
 #include <assert.h>

@@ -11,7 +11,8 @@
 
 struct watchdog;
 
-/* The definition of a run: the plan, and the options of its op lists. */
+/* The definition of a run: the plan, and the options of its op lists (the sequences of operations
+ * of a layer). */
 struct run_setup {
     const struct plan *plan;
     const struct model *model; /* its seq and batch are those of the run */

@@ -12,7 +12,7 @@ static struct ops list_of(const struct scorer *scorer, const struct layer_dims *
     return layer_forward(scorer->of->model, dims, &scorer->options, scorer->arena);
 }
 
-/* Builds the op lists for the tokens of one context rank. */
+/* Builds the op lists (sequences of operations) for the tokens of one context rank. */
 static void build_lists(struct scorer *scorer)
 {
     const struct layer_partition *of = scorer->of;

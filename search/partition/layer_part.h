@@ -27,8 +27,8 @@ struct scorer {
     double state_bytes;  /* state bytes per parameter on one rank */
     double in_flight;    /* microbatches whose activations a layer keeps */
     double num_microbatches;
-    /* The layer's op list unsharded, sharded as in Megatron, and for one rank's part of the tokens.
-     * All three have the same ops. */
+    /* The layer's op list (sequence of operations) unsharded, sharded as in Megatron, and for one
+     * rank's part of the tokens. All three have the same ops. */
     struct ops whole, hidden, sequence;
     struct stretch stretches[MAX_OPERATORS];
     int num_stretches;

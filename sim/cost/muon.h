@@ -45,8 +45,8 @@ enum { NEWTON_SCHULZ_STEPS = 5 };
 double newton_schulz_flops(double rows, double columns);
 double newton_schulz_s(const struct system *system, enum dtype dtype, double rows, double columns);
 
-/* The trained weight matrices of the products in an op list. Queries, keys and values are separate
- * matrices, and so is each expert's. */
+/* The trained weight matrices of the products in an op list (sequence of operations). Queries, keys
+ * and values are separate matrices, and so is each expert's. */
 struct held_matrices list_matrices(const struct system *system, const struct ops *forward,
                                    enum dtype dtype);
 

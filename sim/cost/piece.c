@@ -1,4 +1,5 @@
-/* The costs of a piece (a layer, the embedding or the head) on one rank, from its op lists. */
+/* The costs of a piece (a layer, the embedding or the head) on one rank, from its op lists
+ * (sequences of operations). */
 #include "sim/cost/piece.h"
 
 #include "models/blocks.h"

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* The repeated ops as an op list. Each op waits for the last op of the new list that is no later
- * than its original `after`. */
+/* The repeated ops as an op list (sequence of operations). Each op waits for the last op of the new
+ * list that is no later than its original `after`. */
 static int repeated_ops(const struct replay_source *source, unsigned replays,
                         struct timed_op some[MAX_LIST_OPS])
 {

@@ -17,8 +17,8 @@
 
 #include "sim/cost/timed_op.h"
 
-/* Changes an op list that runs op by op: after[i] is the op that op i waits for, or -1, and
- * left_s[i] its time. `ranks` is the size of the tensor group. */
+/* Changes an op list (sequence of operations) that runs op by op: after[i] is the op that op i
+ * waits for, or -1, and left_s[i] its time. `ranks` is the size of the tensor group. */
 void user_buffers_overlap(const struct timed_op *ops, int count, int ranks, int *after,
                           double *left_s);
 

@@ -14,7 +14,8 @@
 
 #include <math.h>
 
-/* A pass over a chunk: the GPU's time for its op lists, and the host's time to launch them. */
+/* A pass over a chunk: the GPU's time for its op lists (sequences of operations), and the host's
+ * time to launch them. */
 struct pass {
     double gpu_s;
     double issue_s;

@@ -122,7 +122,8 @@ static struct pieces all_built(struct pieces_memo *memo, const struct system *sy
     return pieces_join(system, model, question, costs);
 }
 
-/* Builds the op lists of the blocks once more, for all sets of recomputed modules. */
+/* Builds the op lists (sequences of operations) of the blocks once more, for all sets of recomputed
+ * modules. */
 static const struct pieces_sources *sources_of(struct pieces_memo *memo, struct wired_pieces *wired,
                                                const struct system *system,
                                                const struct model *model)

@@ -452,8 +452,8 @@ static bool is_least_of(const struct least *least, const struct evaluation *w,
            memcmp(least->orders, orders->at, (size_t)orders->count * sizeof *orders->at) == 0;
 }
 
-/* Pieces whose op lists have the shortest time over the given rank orders; their other costs are
- * the same in every order. */
+/* Pieces whose op lists (sequences of operations) have the shortest time over the given rank
+ * orders; their other costs are the same in every order. */
 static const struct pieces *least_pieces(struct evaluator *e, const struct evaluation *w,
                                          const struct rank_orders *orders)
 {

@@ -1,5 +1,5 @@
-/* Expert parallelism. A mark is an op that stands in an op list where an axis communicates;
- * lowering replaces it by collectives. */
+/* Expert parallelism. A mark is an op that stands in an op list (a layer's sequence of operations)
+ * where an axis communicates; lowering replaces it by collectives. */
 #include "base/length.h"
 #include "sim/plan/axes.h"
 #include "sim/plan/group.h"

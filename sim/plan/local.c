@@ -1,5 +1,5 @@
-/* Makes the op lists of one rank. A mark is an op that stands in a list where an axis communicates;
- * lowering replaces it by the collectives of that axis. */
+/* Makes the op lists (sequences of operations) of one rank. A mark is an op that stands in a list
+ * where an axis communicates; lowering replaces it by the collectives of that axis. */
 #include "sim/plan/local.h"
 #include "sim/plan/beside.h"
 

@@ -1,6 +1,6 @@
-/* sim/plan/local.h - the op lists that one rank runs for a layer, the embedding and the head, with
- * sizes divided by the axes and with marks (placeholders for communication) replaced by
- * collectives. The cost model and the executor both read these lists. */
+/* sim/plan/local.h - the op lists (sequences of operations) that one rank runs for a layer, the
+ * embedding and the head, with sizes divided by the axes and with marks (placeholders for
+ * communication) replaced by collectives. The cost model and the executor both read these lists. */
 #ifndef SIM_PLAN_LOCAL_H
 #define SIM_PLAN_LOCAL_H
 

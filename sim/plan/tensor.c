@@ -1,5 +1,5 @@
-/* Tensor parallelism. A mark is an op that stands in an op list where an axis communicates;
- * lowering replaces it by collectives. */
+/* Tensor parallelism. A mark is an op that stands in an op list (a layer's sequence of operations)
+ * where an axis communicates; lowering replaces it by collectives. */
 #include "base/length.h"
 #include "models/blocks.h"
 #include "sim/plan/axes.h"

@@ -1,4 +1,5 @@
-/* sim/plan/weights.h - the parameters that one rank holds, derived from the op lists.
+/* sim/plan/weights.h - the parameters that one rank holds, derived from the op lists (sequences of
+ * operations).
  *
  * A piece is a layer, the embedding or the head of a chunk. Its weights lie one after the other in
  * a flat array, in the order of the ops that use them. The vocabulary rows (token table or output

@@ -291,8 +291,8 @@ START_TEST(held_out_rows_have_shapes_that_no_op_is_timed_for)
 }
 END_TEST
 
-/* A file made from the ops of another shape predicts steps that were not measured for it. Outside a
- * campaign the steps are those of a smaller model. */
+/* A file made from the ops of another shape predicts steps that were not measured for it. In `make
+ * test` the steps are those of a smaller model than in `make campaign`. */
 START_TEST(held_out_steps_are_compared_with_the_file)
 {
     struct err err = { 0 };

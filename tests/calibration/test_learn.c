@@ -459,9 +459,9 @@ static void tally_source(const char *name, struct tally *out)
     judged_release(&of);
 }
 
-/* Tests the source whose prediction takes the least time; a campaign tests all sources with ten
- * rows or more. The limits are the errors that remain with one learned ratio per source, rounded
- * up. */
+/* Tests the source whose prediction takes the least time; `make campaign` tests all sources with
+ * ten rows or more. The limits are the errors that remain with one learned ratio per source,
+ * rounded up. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "torchao_float8", "internevo",      "dgxc_gb200",

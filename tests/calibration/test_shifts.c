@@ -197,7 +197,7 @@ END_TEST
 
 /* --- the shipped runs ------------------------------------------------------------------------- */
 
-/* Tests the source whose refit takes the least time; a campaign tests all sources. */
+/* Tests the source whose refit takes the least time; `make campaign` tests all sources. */
 START_TEST(shipped_left_out_errors_equal_refits_without_the_source)
 {
     static const char *const names[] = { "dgxc_gb200",    "internevo",       "torchao_float8",

@@ -181,8 +181,8 @@ static void print_tally(const char *source, enum known known, const struct tally
     fflush(stdout);
 }
 
-/* `make test` tests one source with the runs of its stack known. A campaign tests all sources that
- * have strata. Of the source vtrain_single it tests only a sixth of the 120 strata, and has no
+/* `make test` tests one source with the runs of its stack known. `make campaign` tests all sources
+ * that have strata. Of the source vtrain_single it tests only a sixth of the 120 strata, and has no
  * limits, because these times are sums of traced layers. Runs of bloom_prequel that were measured
  * again differ by 4.2 % (rms of 16 differences). Measured times scatter. If they scatter by 1 or 2
  * % within a stratum, even the advice of the plan that is really the fastest would count as good in

@@ -12,9 +12,9 @@ run 0 export --model llama2-7b --gpus 16 --gbs 128 --layout "tp4 pp2 mb1 sp zero
 run 0 export --model mixtral-8x7b --gpus 16 --gbs 128 --layout "tp2 ep4 pp2 mb1 sp zero1" --to megatron -o moe
 mistakes=0 base=base first=$((RANDOM % 4))
 
-# There are 51 seeded mistakes; outside a campaign a random quarter of them is tested. mistake RULE FIX
-# DROPPED ADDED...: removes flag DROPPED with its values ("": none) from the base arguments, appends ADDED,
-# and checks that RULE is broken and FIX is suggested.
+# There are 51 seeded mistakes; `make test` tests a random quarter of them, `make campaign` all.
+# mistake RULE FIX DROPPED ADDED...: removes flag DROPPED with its values ("": none) from the base
+# arguments, appends ADDED, and checks that RULE is broken and FIX is suggested.
 mistake() {
     local rule=$1 fix=$2 dropped=$3
     shift 3

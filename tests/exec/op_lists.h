@@ -1,4 +1,5 @@
-/* tests/exec/op_lists.h - op lists for tests, and functions that query them. */
+/* tests/exec/op_lists.h - op lists (sequences of operations) for tests, and functions that query
+ * them. */
 #ifndef TESTS_EXEC_OP_LISTS_H
 #define TESTS_EXEC_OP_LISTS_H
 

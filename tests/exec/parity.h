@@ -27,7 +27,7 @@ struct parity_run {
     int prefetch; /* ZeRO-3: number of pieces (layers, embedding, head) that are gathered ahead */
     bool has_graphs; /* as in struct run_setup */
     const struct layer_options
-        *options;       /* options of the op lists; NULL: only attention is fused */
+        *options;       /* options of a layer's ops; NULL: only attention is fused */
     size_t arena_bytes; /* arena of a rank; 0: 8 MiB. Touching the arena dominates a short run */
     int precision;      /* enum precision */
     uint64_t seed;

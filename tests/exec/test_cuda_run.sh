@@ -40,7 +40,7 @@ same() {
         END { exit !(n == 2 && !bad) }' || fail "losses $(losses), on the host $wanted"
 }
 
-# some N ITEM...: prints N random items; in a campaign all
+# some N ITEM...: prints N random items; in `make campaign` all
 some() { shuf -n "$([ "${CAMPAIGN:-}" ] && echo $# || echo "$1")" -e -- "${@:2}"; }
 
 expect one-head "dtype=bf16" 5e-4

@@ -1,4 +1,4 @@
-/* A fused op list must train like the list of separate ops. */
+/* An op list (sequence of operations) with fused ops must train like the list of separate ops. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests/gpu.sh with this machine as the GPU (tests/cuda_on_host). Checks only that the script runs
 # and reports failures; its times have no meaning. Sections that measure use GPUs that compute nothing
-# (tests/cuda_on_host/hollow.h). A campaign runs every section.
+# (tests/cuda_on_host/hollow.h). `make campaign` runs every section.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

@@ -114,7 +114,8 @@ static int num_words(const char *layout)
     return words;
 }
 
-/* Outside a campaign, only layouts of at least three words are trained, each with one model. */
+/* In `make test`, only layouts of at least three words are trained, each with one model; in `make
+ * campaign` all are. */
 START_TEST(every_layout_trains_like_one_rank)
 {
     int layout = _i / NUM_MODELS, model = _i % NUM_MODELS;

@@ -2,8 +2,8 @@
  * that of a single rank.
  *
  * By default the test runs the first rows of a covering array, which contain the most triples of
- * choices; the rows differ each time, and SEED=N repeats them. A campaign runs every layout of the
- * space. */
+ * choices; the rows differ each time, and SEED=N repeats them. `make campaign` runs every layout of
+ * the space. */
 #include "exec/supported.h"
 #include "sim/plan/ranks.h"
 #include "tests/draw.h"

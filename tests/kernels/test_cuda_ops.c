@@ -64,7 +64,7 @@ START_TEST(more_than_48_kib_of_shared_memory_must_be_requested)
 }
 END_TEST
 
-/* Adds each case in one random storage type; in a campaign in all types. */
+/* Adds each case in one random storage type; in `make campaign` in all types. */
 static void add_cases(TCase *ops)
 {
     for (int i = 0; i < op_case_count(); i++)

@@ -375,7 +375,7 @@ START_TEST(the_cases_launch_every_kernel)
 }
 END_TEST
 
-/* Adds every third case in one random storage type; in a campaign all cases in all types. */
+/* Adds every third case in one random storage type; in `make campaign` all cases in all types. */
 static void add_cases(TCase *ops)
 {
     int listed = (int)(rig.seed / 4 % 3);

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 /* Compares branch and bound with a loop over all plans, on random instances with little memory. The
- * message of a failure has the seed. `make test` runs a ninth of the instances, a campaign all. */
+ * message of a failure has the seed. `make test` runs a ninth of the instances, `make campaign`
+ * all. */
 enum { BATCHES = 12, INSTANCES = 45, SAMPLE = TURNS(INSTANCES) < 5 ? TURNS(INSTANCES) : 5 };
 
 static const struct {

@@ -25,7 +25,8 @@ static json_t *families_of(json_t *certificate)
     return json_object_get(certificate, "families");
 }
 
-/* Whether the checker evaluates the members of every family. A wrong floor is then always found. */
+/* Whether the checker evaluates the members of every family. A wrong floor (lower bound of a
+ * family) is then always found. */
 static bool is_checked_in_full(json_t *certificate)
 {
     return json_array_size(families_of(certificate)) < CERTIFICATE_SAMPLED;

@@ -203,7 +203,7 @@ static void add_partition(const struct plan *plan)
         text_add(&answers, "%c", "abcdefghij"[best.of[i]]);
 }
 
-/* The sum over the op lists of one layer of each kind. */
+/* The sum over the op lists (sequences of operations) of one layer of each kind. */
 static double sum_of_sizes(struct rank_share share, const struct layer_options *options,
                            bool overlaps)
 {

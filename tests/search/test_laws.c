@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number of random cases per law is divided into BATCHES parts of at least LEAST cases; a
- * campaign runs at least ten times as many. */
+/* The number of random cases per law is divided into BATCHES parts of at least LEAST cases; `make
+ * campaign` runs at least ten times as many. */
 enum { BATCHES = 4, LEAST = 4, PLANS = 12 };
 
 static struct question question;

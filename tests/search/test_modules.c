@@ -71,8 +71,8 @@ static void check_methods(int seed, int *chosen)
     search_result_release(&found);
 }
 
-/* Number of instances with experts that a campaign and `make test` use; there are more instances
- * without experts. */
+/* Number of instances with experts that `make campaign` and `make test` use; there are more
+ * instances without experts. */
 enum { ALL_OF_EXPERTS = 300, GATE_OF_EXPERTS = 2 };
 
 START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)

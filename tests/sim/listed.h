@@ -1,4 +1,5 @@
-/* tests/sim/listed.h - an op list of a forward, written as data: tables of values, weights and ops.
+/* tests/sim/listed.h - an op list (sequence of operations) of a forward, written as data: tables of
+ * values, weights and ops.
  */
 #ifndef TESTS_SIM_LISTED_H
 #define TESTS_SIM_LISTED_H

@@ -310,7 +310,8 @@ START_TEST(rows_with_an_aligned_capacity_are_neither_copied_nor_counted)
 }
 END_TEST
 
-/* Bytes of the exchanges of rows (tokens that are sent to experts) in an op list, in their order.
+/* Bytes of the exchanges of rows (tokens that are sent to experts) in a layer's sequence of
+ * operations, in their order.
  */
 static int exchanged_bytes(struct ops list, double bytes[2])
 {
