@@ -40,7 +40,8 @@ struct chunk_call {
                    gradient of its output, as in machine_backward */
 };
 
-/* Whether this pass reduces whole gradients on the data lane. */
+/* Whether this pass reduces whole gradients on the data lane (the stream of data ranks'
+ * collectives). */
 static inline bool chunk_reduces_whole(const struct chunk_call *call)
 {
     return call->is_last && call->chunk->last[call->op].at;

@@ -11,7 +11,7 @@
 struct beginning {
     uint64_t layout;        /* layout hash of free memory */
     const void *flow;       /* input of the pass */
-    struct record *records; /* records of the microbatch, per piece */
+    struct record *records; /* of the microbatch, one per layer, embedding, head */
 };
 
 struct pass_graph {

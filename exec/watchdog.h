@@ -1,9 +1,10 @@
 /* exec/watchdog.h - reports where a run hangs, and ends it.
  *
- * Every lane of a rank reports the instruction that it enters. When some lane is busy and no lane
- * has moved on within the limit, or when SIGTERM arrives, the watchdog reports the instruction of
- * each lane ("rank 5 waits RECV_ACT c1 mb7 from 1") on standard error and in the status file, then
- * stops the run. Time during which the process itself was stopped does not count. */
+ * Every lane (in-order queue of instructions) of a rank reports the instruction that it enters.
+ * When some lane is busy and no lane has moved on within the limit, or when SIGTERM arrives, the
+ * watchdog reports the instruction of each lane ("rank 5 waits RECV_ACT c1 mb7 from 1") on standard
+ * error and in the status file, then stops the run. Time during which the process itself was
+ * stopped does not count. */
 #ifndef EXEC_WATCHDOG_H
 #define EXEC_WATCHDOG_H
 

@@ -1,4 +1,5 @@
-/* search/families.h - families of a space, sorted by a lower bound of their step times. */
+/* search/families.h - families of a space (sets of plans that differ only in recompute and ZeRO),
+ * sorted by a lower bound of their step times. */
 #ifndef SEARCH_FAMILIES_H
 #define SEARCH_FAMILIES_H
 

@@ -129,7 +129,7 @@ static void exclude(void *context, const struct plan_rule *rule, double count)
 }
 
 /* Whether no plan of the site is needed. The bound that holds for the given rank orders is the last
- * one, as it needs the costs of the pieces in every order. */
+ * one, as it needs the costs of the pieces (layers, embedding, head) in every order. */
 static bool site_is_out(struct look *look, const struct plan *first, int families)
 {
     struct evaluator *evaluator = look->worker->evaluator;

@@ -158,7 +158,8 @@ static void keep_copy(struct flow *flow, int value)
                             (size_t)flow->list->operands->values[value].bytes);
 }
 
-/* Copies values that other pieces made, and that this op keeps, into their slots. */
+/* Copies values that other pieces (layers, embedding) made, and that this op keeps, into their
+ * slots. */
 static void keep_inputs(struct flow *flow, const struct op *op)
 {
     const struct ops *list = flow->list;

@@ -253,7 +253,7 @@ void *machine_forward(struct machine *machine, const struct piece *piece,
     return flow_take(&flow, list->output);
 }
 
-/* Outputs that no op of the replay reads are freed. */
+/* Outputs that no op of the replay (the recomputed ops) reads are freed. */
 void machine_replay(struct machine *machine, const struct piece *piece,
                     const struct microbatch *microbatch, struct record *record)
 {

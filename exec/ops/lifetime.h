@@ -1,5 +1,5 @@
-/* exec/ops/lifetime.h - how long the values of a piece's op lists (sequences of operations) live,
- * derived from the ops that read them. */
+/* exec/ops/lifetime.h - how long the values of the op lists (sequences of operations) of a piece
+ * (layer, embedding or head) live, derived from the ops that read them. */
 #ifndef EXEC_OPS_LIFETIME_H
 #define EXEC_OPS_LIFETIME_H
 

@@ -25,7 +25,7 @@ static bool is_replayed(int value, enum keeping keeping, const struct replay *re
     return keeping == KEEP_INPUT || keeping == KEEP_NOTHING;
 }
 
-/* Gives slots to values that only the replay reads and that no op saves. */
+/* Gives slots to values that only the replay (the recomputed ops) reads and that no op saves. */
 static void place_inputs_of_replay(struct saved_layout *layout, const struct ops *forward,
                                    const struct replay *replay)
 {

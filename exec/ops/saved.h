@@ -1,4 +1,5 @@
-/* exec/ops/saved.h - the memory in which a piece's forward keeps values for its backward.
+/* exec/ops/saved.h - the memory in which the forward of a piece (layer, embedding or head) keeps
+ * values for its backward.
  *
  * Each value that an op of the list keeps has a slot. Recompute moves values from the kept block,
  * which lives from forward to backward, to the replayed block, which lives while one piece runs.

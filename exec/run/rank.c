@@ -1,4 +1,5 @@
-/* Makes one rank of a run: its streams, its memory, its pieces of the model and its groups. */
+/* Makes one rank of a run: its streams, its memory, its pieces of the model (layers, embedding,
+ * head) and its groups. */
 #include "exec/run/rank.h"
 
 #include "exec/run/lane_status.h"

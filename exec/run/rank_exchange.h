@@ -16,7 +16,7 @@ void rank_exchange_begin_step(struct rank *rank, int step);
  * factor exceeds 1 when fewer ranks are summed. */
 double rank_exchange_gradient_scale(const struct rank *rank);
 
-/* Sums the gradients of a chunk, on the data lane. */
+/* Sums the gradients of a chunk, on the data lane (the stream of data ranks' collectives). */
 void rank_exchange_gradients(struct rank *rank, const struct chunk *chunk);
 /* Averages a chunk's weights, or sums its gradients of the previous step, on the data lane. The
  * average replaces the weights at once or, if it overlaps the passes, in

@@ -21,7 +21,7 @@ struct run_setup {
     struct layer_options options;
     bool overlaps_tensor;
     bool overlaps_gradients; /* with the last backward (plan_reduces_pieces) */
-    int prefetch;            /* pieces that ZeRO-3 gathers ahead of the one that runs */
+    int prefetch;            /* number of pieces (layers, ...) that ZeRO-3 gathers ahead */
     bool has_graphs; /* whether passes run as graphs, unless plan_capture_refusal gives a reason
                       * against it */
     const struct token_source *tokens;

@@ -1,5 +1,5 @@
-/* One point of the lattice: its divisions by integer programming, of which the few best are
- * timed. */
+/* Searches one point of the lattice, that is a plan whose division of layers over stages is open:
+ * integer programming finds its best divisions, which are then timed. */
 #include "base/clock.h"
 #include "models/blocks.h"
 #include "search/milp/milp.h"

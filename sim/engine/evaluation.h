@@ -19,8 +19,8 @@ struct evaluation {
     const struct plan *plan;
     const struct plan *given; /* the plan as it was given */
     const struct pieces *pieces;
-    /* [stage]: pieces, with the modules that selective recompute repeats on the stage; NULL:
-     * `pieces` for all stages */
+    /* [stage]: pieces (layers, embedding, head), with the modules that selective recompute repeats
+     * on the stage; NULL: `pieces` for all stages */
     const struct pieces *const *stage_pieces;
     const struct generator *generator;
     int num_microbatches;

@@ -59,9 +59,9 @@ void evaluation_given_boundaries(const struct evaluation *w, struct boundary *bo
     }
 }
 
-/* Stage s of a folded plan stands for stages s and pp - 1 - s of the given one, so its boundary is
- * the slower one of the boundaries after these two stages. The boundary between the two middle
- * stages is already at its index. */
+/* A folded plan replaces a mirrored one (DualPipe) by half as many stages. Its stage s stands for
+ * stages s and pp - 1 - s of the given plan, so its boundary is the slower one of the boundaries
+ * after these two stages. The boundary between the two middle stages is already at its index. */
 static void fold_boundaries(const struct evaluation *w, struct boundary *boundaries)
 {
     for (int stage = 0; stage < evaluation_turn(w); stage++) {

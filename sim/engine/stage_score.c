@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* The plan with what this stage recomputes, for the costs of its pieces. */
+/* The plan with the recompute of this stage, for the costs of its pieces (layers, embedding,
+ * head). */
 static struct plan with_parts(const struct plan *plan, const struct stage_share *share)
 {
     struct plan listed = *plan;

@@ -6,8 +6,8 @@
 
 /* Parameters of one tensor rank in the layers that a stage, or the whole model, holds. */
 double held_layer_parameters(const struct holding *held, const struct pieces *pieces);
-/* Parameters in all held pieces, in total and of experts. A tied head counts only if it is a
- * separate copy. */
+/* Parameters in all held pieces (layers, embedding, head), in total and of experts. A tied head
+ * counts only if it is a separate copy. */
 struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces);
 /* The part of held_weights that has gradients. */
 struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces);

@@ -12,8 +12,8 @@ struct memory_input {
     const struct pieces *pieces;
     const struct generator *generator;
     int num_microbatches;
-    /* [stage]: pieces, with the modules that selective recompute repeats on the stage; NULL:
-     * `pieces` for all stages */
+    /* [stage]: pieces (layers, embedding, head), with the modules that selective recompute repeats
+     * on the stage; NULL: `pieces` for all stages */
     const struct pieces *const *stage_pieces;
 };
 

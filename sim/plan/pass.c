@@ -238,8 +238,9 @@ static void add_settlements(struct builder *to)
     to->num_reducing = 0;
 }
 
-/* Adds the drops before the gathers, so that memory is freed before more is taken. On the data
- * lane, steps that compute waits for come before steps that are needed later. */
+/* Adds the drops before the gathers, so that memory is freed before more is taken. On the data lane
+ * (the stream of data ranks' collectives), steps that compute waits for come before steps that are
+ * needed later. */
 static void add_sharing(struct builder *to, int run)
 {
     const struct pass_chunk *chunk = to->chunk;

@@ -50,7 +50,8 @@ int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int piece);
 int pass_units(const struct pass_chunk *chunk);
 
 enum step_op {
-    STEP_GATHER, /* unit: gather parameters on the data lane, once compute reaches this step */
+    STEP_GATHER, /* unit: gather parameters on the data lane (the stream of data ranks'
+                    collectives), once compute reaches this step */
     STEP_DROP,   /* unit: drop gathered parameters that nothing uses any more */
     /* unit: allocate whole gradients and set them to 0, unless they are still allocated */
     STEP_OPEN,

@@ -14,8 +14,8 @@ static int capped_product(int a, int b)
     return product < INT_MAX ? (int)product : INT_MAX;
 }
 
-/* The product of the degrees of all axes except `axis` and the folded axes, which have no ranks of
- * their own. */
+/* The product of the degrees of all axes except `axis` and the folded axes (experts), which only
+ * reuse ranks of other axes. */
 static int ranks_without(const struct plan *plan, enum axis_id axis)
 {
     int ranks = 1;

@@ -238,7 +238,7 @@ static bool check_all_there(const struct proof *proof, int chunk, int microbatch
                       proof_text(proof, whole).at, proof_text(proof, half).at);
 }
 
-/* The next pass after an instruction on the compute lane, or NO_INSTR. */
+/* The next pass after an instruction on the lane (queue) of compute, or NO_INSTR. */
 static int next_pass(const struct proof *proof, int i)
 {
     for (i++; i < proof->list->count; i++) {

@@ -1,8 +1,8 @@
-/* Runs all stages together without times. The head of a lane is its first unfinished instruction.
- * It finishes when the instruction named by its `after` has finished; a message finishes only when
- * its send and its receive are both heads. The run finishes all that it can, in any order.
- * Finishing one instruction never blocks another. So if instructions remain, every run deadlocks,
- * and if none remain, no run does. */
+/* Runs all stages together without times. A lane is an in-order queue of a stage's instructions;
+ * its head is the first unfinished one. It finishes when the instruction named by its `after` has
+ * finished; a message finishes only when its send and its receive are both heads. The run finishes
+ * all that it can, in any order. Finishing one instruction never blocks another. So if instructions
+ * remain, every run deadlocks, and if none remain, no run does. */
 #include "sim/schedule/proof.h"
 #include "sim/schedule/text_form.h"
 

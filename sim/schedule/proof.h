@@ -5,8 +5,9 @@
 
 #include "sim/schedule/schedule.h"
 
-/* For one instruction: how many instructions of each lane of its rank have certainly finished when
- * it starts, whatever the times are. The order of lanes and `after` imply it. */
+/* For one instruction: how many instructions of each lane (in-order queue) of its rank have
+ * certainly finished when it starts, whatever the times are. The order of lanes and `after` imply
+ * it. */
 struct known {
     int finished[NUM_ALL_LANES];
 };

@@ -94,8 +94,8 @@ struct interval timeline_passes(const struct timeline *timeline)
     return passes;
 }
 
-/* Checks an instruction against the one before it on its lane; `last` has the last instruction of
- * each lane before this one. */
+/* Checks an instruction against the one before it on its lane (in-order queue); `last` has the last
+ * instruction of each lane before this one. */
 static bool check_instr(const struct timeline *timeline, int rank, int i, const int *last,
                         double slack_s, struct err *err)
 {

@@ -29,7 +29,7 @@ double timeline_end_s(const struct timeline *timeline);
  * if each rank starts the next step as soon as it has finished this one. */
 double timeline_own_s(const struct timeline *timeline);
 
-/* Seconds in which a lane of a rank runs instructions; the rest is idle. */
+/* Seconds in which a lane (in-order queue) of a rank runs instructions; the rest is idle. */
 double timeline_busy_s(const struct timeline *timeline, int rank, enum lane lane);
 
 /* Whether the opcode is a forward, a backward, a half of a backward or recompute. */

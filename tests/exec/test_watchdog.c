@@ -101,7 +101,7 @@ START_TEST(a_standstill_report_names_what_each_lane_waits_for)
 }
 END_TEST
 
-/* One lane always waits, as if in a receive; the other makes progress. */
+/* One lane (queue of instructions) always waits, as if in a receive; the other makes progress. */
 START_TEST(progress_of_one_lane_prevents_the_report)
 {
     struct run run;

@@ -441,7 +441,8 @@ static void add_search_of(struct search_request request)
     search_result_release(&got);
 }
 
-/* Counts families and their members by the reason that rules them out. */
+/* Counts families (plans that differ only in recompute and ZeRO) and their members by the reason
+ * that rules them out. */
 static void add_certificate(const struct search_request *request, const struct scored_plan *answer)
 {
     static const char *const reasons[] = { "bound", "memory", "time" };

@@ -615,8 +615,8 @@ START_TEST(cached_costs_of_an_evaluator_change_no_answer)
 }
 END_TEST
 
-/* The cost of a piece stays the same if all values on which it does not depend are set to fixed
- * ones. */
+/* The cost of a piece (a layer, the embedding or the head) stays the same if all values on which it
+ * does not depend are set to fixed ones. */
 static void pieces_read_no_more(struct evaluator *evaluator, const struct plan *plan)
 {
     (void)evaluator;

@@ -203,7 +203,8 @@ static double passes_s(const struct step *step, int stage)
     return sum_s;
 }
 
-/* Without contention the busy time of a lane is the sum of its instructions' times. */
+/* Without contention the busy time of a lane (compute, or one direction of messages) is the sum of
+ * its instructions' times. */
 START_TEST(without_contention_a_compute_lanes_busy_time_is_the_sum_of_its_passes)
 {
     struct step step;
