@@ -51,7 +51,7 @@ run 0 --model tiny --gpus 1 --precision fp32 --batch 4 -o "$work/other.json" --q
 run 4 calibrate --refine "$work/run.json" "$work/other.json"
 says 'run.json:[0-9]+: (layout|predicted.step_s)'
 
-# The prediction uses the launch mode of the run, not that of the stack.
+# The prediction uses the launch mode of the run, not that of the stack (the software's file).
 run 0 --model tiny --gpus 1 --precision fp32 --stack cuda -o "$work/cuda.json" --quiet
 for graphs in off on; do
     run 0 run "$work/cuda.json" --cluster dgx-h100 --steps 4 --graphs $graphs --json

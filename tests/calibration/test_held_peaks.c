@@ -9,11 +9,12 @@
 
 static const struct peak_variances variances = { 0.0016, 0.0036 };
 
-/* S is the shift of a stack, with variance `between`, and e the error of a plan, with variance
- * `within`, both normal with mean 0. A run that did not run out of memory shows that S + e is at
- * most b. With one such bound, S + e has a normal distribution truncated at b. With D^2 the sum of
- * the variances, z = b / D and l = phi(z) / Phi(z), S has the mean -between / D x l and the
- * variance between - between^2 / D^2 x l (z + l). */
+/* S is the shift of a stack (the error common to all runs of a training software), with variance
+ * `between`, and e the error of a plan, with variance `within`, both normal with mean 0. A run that
+ * did not run out of memory shows that S + e is at most b. With one such bound, S + e has a normal
+ * distribution truncated at b. With D^2 the sum of the variances, z = b / D and l = phi(z) /
+ * Phi(z), S has the mean -between / D x l and the variance between - between^2 / D^2 x l (z +
+ * l). */
 START_TEST(one_bound_has_a_closed_form)
 {
     double all = variances.between + variances.within, deviation = sqrt(all);

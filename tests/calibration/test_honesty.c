@@ -164,8 +164,8 @@ START_TEST(a_diagnosis_leaves_the_systems_unchanged)
 }
 END_TEST
 
-/* The measured times of one source are replaced by predictions; then one constant is changed, and
- * the diagnosis must name it. */
+/* The measured times of one source (published set of runs) are replaced by predictions; then one
+ * constant is changed, and the diagnosis must name it. */
 START_TEST(a_diagnosis_finds_a_changed_constant)
 {
     int own = 0;

@@ -20,7 +20,8 @@ static const struct learn_prior prior = {
     .of = { { 0.1, 1e5 }, { 0.1, 1e5 }, { 0.1, 1e5 } }, .core = 0.05, .scatter = 0.05, .sources = 9
 };
 
-/* Rows of one stack whose measured time is `factor` times the prediction. */
+/* Rows (measured runs) of one stack (training software) whose measured time is `factor` times the
+ * prediction. */
 static struct {
     struct system system;
     struct run_row row[MOST_ROWS];

@@ -26,8 +26,8 @@ static struct run_case cases[MOST_ROWS];
 static struct run_prediction predictions[MOST_ROWS];
 static struct arena arena;
 
-/* The systems belong to three tiers: nothing was measured; the stack is new; stack and GPU were
- * measured. */
+/* The systems belong to three tiers: nothing was measured; the stack (training software) is new;
+ * stack and GPU were measured. */
 static struct system *system_of(enum tier tier)
 {
     static struct system systems[NUM_TIERS];

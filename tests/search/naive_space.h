@@ -27,7 +27,7 @@ struct naive_space {
 /* All candidates in search/space.h's order, including candidates that break rules. */
 struct naive_space naive_space_new(const struct model *model, int num_gpus);
 /* The first rule that a candidate breaks, or NULL. A pipeline with a higher ZeRO stage than the
- * stack supports (1 if `system` is NULL) breaks the ZeRO rule. */
+ * stack (training software) supports (1 if `system` is NULL) breaks the ZeRO rule. */
 const struct plan_rule *naive_rule(const struct plan *plan, const struct model *model, int num_gpus,
                                    const struct system *system);
 /* All candidates that break no rule. */

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A lattice is the set of all plans of one model on one cluster with one stack. */
+/* A lattice is the set of all plans of one model on one cluster with one stack (training
+ * software). */
 static const struct lattice {
     const char *model, *cluster, *stack;
     int gpus;

@@ -18,7 +18,7 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* Computes the memory of a stage of the plan on a stack. */
+/* Computes the memory of a stage of the plan on a stack (training software). */
 static struct stage_memory memory_on(const char *stack, int stage)
 {
     struct err err = { 0 };

@@ -336,7 +336,8 @@ START_TEST(quantities_come_in_base_units)
 }
 END_TEST
 
-/* Ops that a stack file omits have default costs, and only the other ops are written. */
+/* Ops that the file of a stack (training software) omits have default costs, and only the other ops
+ * are written. */
 START_TEST(a_stack_file_writes_only_non_default_unfused_costs)
 {
     struct stack stack;

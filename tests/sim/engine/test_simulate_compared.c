@@ -253,7 +253,7 @@ START_TEST(sharding_over_all_ranks_is_plain_zero_and_over_one_rank_is_none)
 }
 END_TEST
 
-/* Time and memory of a plan with a changed policy of the stack. */
+/* Time and memory of a plan with a changed policy of the stack (training software). */
 struct outcome {
     double step_s, peak_bytes;
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The sentences with which an answer describes a GPU with or without measured runs, and a stack
- * with or without fitted runs. */
+ * (training software) with or without fitted runs. */
 static const struct {
     const char *model;
     bool is_measured;

@@ -29,7 +29,7 @@ static void load(const char *paper, int num_gpus)
     ck_assert_msg(system_load(path, NULL, num_gpus, &cluster, &err), "%s: %s", err.where, err.msg);
 }
 
-/* The time of an exchange of fp32 gradients in the stack's buckets. */
+/* The time of an exchange of fp32 gradients in the buckets of the stack (training software). */
 struct sent {
     double comm_s; /* measured total time, including the latency */
     double buckets;

@@ -248,8 +248,9 @@ START_TEST(adam_with_16_bit_moments_widens_no_gradients)
 }
 END_TEST
 
-/* Bytes per gradient of bf16 weights. Depending on the stack, gradients are kept in fp32, in the
- * type of the weights, or in both; a type that the layout names applies to every stack. */
+/* Bytes per gradient of bf16 weights. Depending on the stack (training software), gradients are
+ * kept in fp32, in the type of the weights, or in both; a type that the layout names applies to
+ * every stack. */
 START_TEST(gradients_have_the_type_of_the_stack_or_layout)
 {
     static const struct {
