@@ -41,8 +41,8 @@ struct goodput {
     int spare_hosts; /* enough, with probability 99 %, for all hosts under repair */
 };
 
-/* goodput_of uses the stack's way of checkpointing, goodput_in_way the given one. With
- * CHECKPOINT_MEMORY and no peer host, `kept` is 0. */
+/* goodput_of uses the way of checkpointing of the stack (training software), goodput_in_way the
+ * given one. With CHECKPOINT_MEMORY and no peer host, `kept` is 0. */
 struct goodput goodput_of(const struct run *run);
 struct goodput goodput_in_way(const struct run *run, enum checkpointing way);
 

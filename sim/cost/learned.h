@@ -1,5 +1,5 @@
-/* sim/cost/learned.h - corrections to a stack, learned from the user's own runs by `learn -o
- * mine.json`.
+/* sim/cost/learned.h - corrections to a stack (training software), learned from the user's own runs
+ * by `learn -o mine.json`.
  *
  * They change two shipped constants: the factor on all times of a stack, and the half width of the
  * shift. A shift is the error that all runs of a stack or GPU have in common; learning makes it

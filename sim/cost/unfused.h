@@ -1,4 +1,5 @@
-/* sim/cost/unfused.h - how a stack file states the cost of ops that it does not fuse.
+/* sim/cost/unfused.h - how the file of a stack (training software) states the cost of ops that the
+ * software does not fuse.
  *
  * { "norm": { "bytes": 36, "kernels": 8, ... }, ... }: an op that the file leaves out costs as much
  * as with PyTorch's and Megatron-LM's own kernels. */

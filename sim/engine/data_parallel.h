@@ -38,8 +38,8 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 struct data_comm whole_tensors_comm(const struct data_groups *groups, double gradient_bytes,
                                     double weight_bytes, double tensors);
 
-/* Time of the copies out of a gather's buffer and into a reduction's buffer, if the stack shards
- * each parameter by itself (`shard_copies`); else 0. */
+/* Time of the copies out of a gather's buffer and into a reduction's buffer, if the stack (training
+ * software) shards each parameter by itself (`shard_copies`); else 0. */
 struct data_comm shard_copies(const struct system *system, const struct plan *plan,
                               double parameters);
 

@@ -3,10 +3,10 @@
  *
  * One rank stands for each pipeline stage. The instructions of a lane run in order, each after its
  * `after` instruction. A message starts when both its ends have reached it (nothing is buffered).
- * The gradient norm waits for all stages unless the stack validates it later (step_cost.validates).
- * Compute and communication of a stage slow each other, and transfers share links (progress.h).
- * The recurrence of pipeline.h leaves out some of these effects. They can be switched off here, so
- * that the two can be compared. */
+ * The gradient norm waits for all stages unless the stack (training software) validates it later
+ * (step_cost.validates). Compute and communication of a stage slow each other, and transfers share
+ * links (progress.h). The recurrence of pipeline.h leaves out some of these effects. They can be
+ * switched off here, so that the two can be compared. */
 #ifndef SIM_ENGINE_EVENTS_H
 #define SIM_ENGINE_EVENTS_H
 

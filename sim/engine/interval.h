@@ -17,10 +17,10 @@ double interval_of_widths(const struct error_widths *widths, const double shares
 double interval_slice(const struct model *model, int tp);
 
 /* Half width in log time: sqrt(scatter^2 + shift^2 + slice^2). The scatter of single runs is
- * computed from the stack's widths by class of time, or is its error_log if it has no widths. The
- * shift is interval_source_error, and the slice's part is interval_slice_error. If the stack has no
- * error, or if the profile was not measured or its measurement was disturbed, the result is at
- * least the profile's error_log. */
+ * computed from the widths by class of time of the stack (training software), or is its error_log
+ * if it has no widths. The shift is interval_source_error, and the slice's part is
+ * interval_slice_error. If the stack has no error, or if the profile was not measured or its
+ * measurement was disturbed, the result is at least the profile's error_log. */
 double interval_half_width(const struct system *system, const struct model *model, int tp,
                            const struct time_parts *parts);
 

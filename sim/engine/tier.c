@@ -1,4 +1,4 @@
-/* Whether the stack and the GPU of a prediction were measured. */
+/* Whether the stack (training software) and the GPU of a prediction were measured. */
 #include "sim/engine/tier.h"
 
 #include "models/blocks.h"

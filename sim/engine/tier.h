@@ -1,4 +1,5 @@
-/* sim/engine/tier.h - whether the stack and the GPU of a prediction were ever measured.
+/* sim/engine/tier.h - whether the stack (training software) and the GPU of a prediction were ever
+ * measured.
  *
  * The error of a prediction is a shift that all runs of a source have in common, and the scatter of
  * single runs. If a stack or a GPU was never fitted, all predictions for it have the same unknown

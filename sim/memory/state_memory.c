@@ -10,8 +10,8 @@
 
 /* --- gradients ----------------------------------------------------------------------------- */
 
-/* Whether the stack keeps gradients in the weights' type although the plan says fp32, which is the
- * default. */
+/* Whether the stack (training software) keeps gradients in the weights' type although the plan says
+ * fp32, which is the default. */
 static bool keeps_own_gradients(const struct memory_input *in)
 {
     const struct plan *plan = in->plan;
