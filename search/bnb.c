@@ -83,7 +83,7 @@ static bool ranks_by_memory(const struct bnb *bnb)
 struct listing {
     const struct bnb *bnb;
     struct worker *worker;
-    struct families *found; /* the listing worker's families */
+    struct families *found; /* families of the worker that lists the block */
     size_t block;
 };
 
@@ -210,8 +210,8 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     frontier_offer(at->tight, ranked);
 }
 
-/* Whether every plan of at least this size is too large at any accepted risk and is not asked for
- * as the plan with the least memory. */
+/* Whether every plan with at least this memory can be left out: it is too large at any accepted
+ * risk, and it is not needed as the plan with the least memory. */
 static bool is_too_large(const struct examination *at, double floor_bytes)
 {
     return floor_bytes > at->bnb->search->system->fits_bytes &&

@@ -112,8 +112,8 @@ static void add_for_every_set(struct proof *proof, const struct plan *member, co
     json_array_append_new(add_member(proof, member, why, value), json_string("every set"));
 }
 
-/* A member with selective recompute represents all sets of modules. Either one row rules them all
- * out, or each set has its own row. */
+/* A member with selective recompute represents all sets of modules. Either one row of the
+ * certificate rules them all out, or each set has its own row. */
 static bool meet_member(void *context, const struct plan *member)
 {
     struct proof *proof = context;

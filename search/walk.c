@@ -32,7 +32,7 @@ struct visit {
     struct worker *worker;
     int id;
     int at[MAX_RANK_ORDERS][MAX_AXES];
-    int num_orders; /* orders per candidate: 1, or the number of orders in `at` */
+    int num_orders; /* number of rank orders per candidate: 1, or the number of orders in `at` */
     struct block_floors floors;
 };
 

@@ -78,7 +78,7 @@ static bool trace_instructions(struct session *session, struct err *err)
     return true;
 }
 
-/* An upper bound of the number of ops in the passes of a list. */
+/* An upper bound of the number of ops in the passes of an instruction list. */
 static int most_ops(const struct session *session)
 {
     const struct run_setup *setup = session->options->setup;

@@ -9,7 +9,7 @@
 
 #include "search/search.h"
 
-/* One changed request; 0 GPUs: no changed request has a plan. */
+/* A changed request and its best plan. If num_gpus is 0, no changed request has a plan. */
 struct nearby {
     int num_gpus;
     double batch;

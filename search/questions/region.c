@@ -150,8 +150,9 @@ struct exam {
     struct part part;
     struct profile fast, slow;
     struct product_range floor, ceiling;
-    size_t columns; /* 1 + number of plans that were open when the part was taken */
-    double *floors; /* [point][columns]: floors of the choice, then of these plans */
+    size_t columns; /* 1 + number of plans that were not ruled out when the part was taken */
+    double *floors; /* [point][columns]: lower bounds of the choice's time, then of the open plans'
+                       times */
     double ceilings[MOST_CORNERS], rival_ceilings[MOST_CORNERS];
     int rival; /* a plan that may be faster than the choice everywhere in the part; -1: none */
     enum verdict verdict;

@@ -371,7 +371,7 @@ static double average_stage_s(struct filler *filler)
     int layers = (table->num_layers + table->num_stages - 1) / table->num_stages;
     double least_s = HUGE_VAL;
     for (int stage = 0; stage < table->num_stages; stage++) {
-        /* without blocking messages, all stages without embedding and head are alike */
+        /* if messages do not block, all stages without embedding and head take the same time */
         if (!filler->common.blocking && stage > 1 && stage < table->num_stages - 1)
             continue;
         int least = deal_least(&filler->deal, stage);

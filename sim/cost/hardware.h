@@ -208,7 +208,7 @@ struct profile {
     int num_gemm_tiles;
     struct gemm_tile gemm_tiles[MAX_GEMM_TILES];
     int num_gemm_points;
-    struct gemm_point *gemm_points; /* owned; profile_release() */
+    struct gemm_point *gemm_points; /* owned; freed by profile_release() */
     int num_kernels;
     struct kernel *kernels; /* measured ops, used instead of the formulas; owned */
     int num_curves;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One rank's lanes, and the output times. */
+/* The lanes of one rank, and the array for the times of its instructions. */
 struct rank {
     struct job_lanes lanes;
     struct interval *times;

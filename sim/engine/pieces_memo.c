@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The pieces of one placement of the ranks. */
+/* The costs of the pieces for one placement of the ranks. */
 struct placed_pieces {
     unsigned hash; /* of question and places; usually unlike others in the bucket */
     struct piece_question question;
@@ -15,7 +15,7 @@ struct placed_pieces {
     struct placed_pieces *older; /* next in the bucket */
 };
 
-/* Pieces that are valid for any placement whose ranks have the links `wires`. */
+/* The costs of the pieces for every placement whose ranks have the links `wires`. */
 struct wired_pieces {
     struct piece_question question;
     struct piece_wires wires;

@@ -1,7 +1,7 @@
 /* Checks that a system can run a plan: the data type, the network and the rate of its products. */
 #include "sim/engine/simulate.h"
 
-/* The name of the narrowest type that is wider than `dtype` and that the GPU supports. */
+/* The name of the narrowest data type that the GPU supports and that is wider than `dtype`. */
 static const char *nearest_type(const struct gpu *gpu, enum dtype dtype)
 {
     int wider = (int)dtype - 1;

@@ -12,7 +12,7 @@ struct local_ops {
     struct ops backward; /* ops of input gradients (B) and weight gradients (W), in issue order */
 };
 
-/* The tokens and experts of a group of expert ranks, each with `tokens` tokens of its own. */
+/* The tokens and experts of a group of expert ranks, each of which has `tokens` tokens. */
 struct routed expert_routed(struct rank_share share, const struct model *model, double tokens);
 
 /* One rank's sizes for a microbatch of share.microbatch sequences of `seq` tokens. */
@@ -37,7 +37,7 @@ struct local_ops local_later(struct rank_share share, const struct model *model,
                              const struct layer_options *options, bool overlap_tp,
                              struct arena *arena);
 
-/* Parameters one tensor rank holds. */
+/* Number of parameters that one tensor rank holds. */
 double local_layer_parameters(struct rank_share share, const struct model *model);
 double local_embedding_parameters(struct rank_share share, const struct model *model);
 /* Parameters of the final norm and the head. A tied head shares the embedding's table; if the last

@@ -1,4 +1,5 @@
-/* The kernels of CUDA, compiled for the host and run thread by thread (tests/cuda_on_host). */
+/* Tests the CUDA kernels, which are compiled for the host and run thread by thread
+ * (tests/cuda_on_host). */
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch.h"
 #include "tests/check_ok.h"

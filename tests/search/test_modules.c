@@ -51,8 +51,8 @@ static bool has_parts(const struct plan *plan)
     return plan->recompute == RECOMPUTE_SELECTIVE && plan->replays != 0;
 }
 
-/* Compares the answers of both methods. Adds to *chosen the number of plans that recompute other
- * modules than attention's core. */
+/* Compares the answers of both methods. Adds to *chosen the number of plans that recompute modules
+ * other than attention's core. */
 static void check_methods(int seed, int *chosen)
 {
     struct search_request one = new_request("exhaustive"), other = new_request("bnb");

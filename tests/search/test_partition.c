@@ -462,7 +462,7 @@ START_TEST(megatrons_partitions_cost_the_seconds_of_the_cost_model)
 }
 END_TEST
 
-/* If memory is slow, a product takes the time in which its operands are read. */
+/* If memory is slow, a product takes as long as reading its operands. */
 START_TEST(with_slow_memory_megatrons_partitions_cost_the_seconds_of_the_cost_model)
 {
     load("dgx-h100", 64, models[_i]);

@@ -226,7 +226,7 @@ START_TEST(a_cost_class_changes_a_step_by_at_most_its_factor)
 }
 END_TEST
 
-/* Measured curves are copied before they are scaled, each by its own class. */
+/* Measured curves are copied before they are scaled, each by the factor of its class of costs. */
 START_TEST(scaling_a_class_copies_the_profiles_curves)
 {
     struct curve curves[2] = { { .num_nodes = 1, .num_points = 1 },

@@ -131,8 +131,8 @@ static void check_region(const struct region *region, const struct drawing *d)
     }
 }
 
-/* Checks the region of the best plan, or of a slower plan, to which other plans are superior in
- * more of the region. */
+/* Checks the region of the best plan, or of a slower plan, which other plans beat in a larger part
+ * of the region. */
 static bool check_seed(int seed)
 {
     struct instance instance;
