@@ -355,6 +355,13 @@ static struct replay_source replay_source_of(const struct timer *timer,
         .has_backward = local->backward.count > 0,
         .ledger = ops_ledger(&local->forward, arena),
     };
+    source.again = source.forward;
+    source.num_again = source.num_forward;
+    if (!timer->system->stack.recomputes_unread) {
+        struct ops again = ops_read_again(&local->forward, arena);
+        source.again = timed_ops(timer, &again, arena);
+        source.num_again = again.count;
+    }
     list_moments(timer, local, &source, arena);
     return source;
 }
@@ -469,7 +476,7 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
     };
     cost.again = timer->system->stack.recomputes_unread
                      ? cost.forward
-                     : list_cost(timer, ops_read_again(&local.forward, arena), arena);
+                     : timed_list_cost(&list, source.again, source.num_again);
     if (timer->question->splits) {
         cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena), arena);
         cost.weight = list_cost(timer, some_of(local.backward, is_weight_half, arena), arena);
@@ -742,6 +749,8 @@ static struct replay_source block_source(const struct timer *timer, block_lists 
     struct replay_source fullest = even_block_source(timer, lists, &peak, options, overlap, arena);
     fullest.forward = source.forward;
     fullest.num_forward = source.num_forward;
+    fullest.again = source.again;
+    fullest.num_again = source.num_again;
     return fullest;
 }
 
@@ -960,13 +969,15 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     return pieces_join(system, model, question, costs);
 }
 
-/* Copies the arrays of a source to the arena. */
+/* Copies to the arena the arrays of a source that replay_cost_of reads. */
 static struct replay_source keep_source(const struct replay_source *from, struct arena *arena)
 {
     struct replay_source source = *from;
-    size_t forward_bytes = (size_t)from->num_forward * sizeof *from->forward;
+    size_t again_bytes = (size_t)from->num_again * sizeof *from->again;
     size_t moments_bytes = (size_t)from->num_moments * sizeof *from->moments;
-    source.forward = memcpy(arena_alloc(arena, forward_bytes), from->forward, forward_bytes);
+    source.forward = NULL;
+    source.num_forward = 0;
+    source.again = memcpy(arena_alloc(arena, again_bytes), from->again, again_bytes);
     source.moments = memcpy(arena_alloc(arena, moments_bytes), from->moments, moments_bytes);
     source.ledger = ledger_copy(&from->ledger, arena);
     return source;
@@ -1087,7 +1098,7 @@ static void add_recomputed(struct kind_totals *totals, const struct timer *timer
 {
     const struct stack *stack = &timer->system->stack;
     bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
-    if (!is_selective && !stack->recomputes_unread)
+    if (!stack->recomputes_unread)
         forward = ops_read_again(&forward, arena);
     if (is_selective)
         forward =

@@ -10,8 +10,8 @@ static int repeated_ops(const struct replay_source *source, unsigned replays,
     int num_up_to[MAX_LIST_OPS];
     int count = 0;
     struct replayed_regions regions = replayed_regions(replays);
-    for (int i = 0; i < source->num_forward; i++) {
-        const struct timed_op *op = &source->forward[i];
+    for (int i = 0; i < source->num_again; i++) {
+        const struct timed_op *op = &source->again[i];
         if (regions.has[op->region] || regions.drops[op->source_region]) {
             some[count] = *op;
             some[count].after = op->after < 0 ? -1 : num_up_to[op->after] - 1;

@@ -20,6 +20,8 @@ struct moment {
 struct replay_source {
     const struct timed_op *forward; /* the ops of the forward */
     int num_forward;
+    const struct timed_op *again; /* the ops of the forward that recompute of all of it repeats */
+    int num_again;
     bool has_backward;
     /* of a block on the expert rank with the most rows, which has the memory peak */
     struct ledger ledger;

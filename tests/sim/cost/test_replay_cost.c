@@ -16,6 +16,8 @@ static const struct setting {
     { "dgx-h100", "megatron-core", "deepseek-v3", 0 },
     { "dgx-h100", "megatron-core", "mixtral-8x7b", 0.6 },
     { "dgx-a100-80g", "megatron-2022", "gpt3-175b", 0 },
+    { "dgx-h100", "xla", "llama3-8b", 0 }, /* recompute repeats only what the backward reads */
+    { "dgx-h100", "xla", "mixtral-8x7b", 0.6 },
 };
 
 static struct system machine;

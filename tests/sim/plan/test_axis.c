@@ -162,6 +162,30 @@ START_TEST(totals_by_kind_include_recomputed_ops)
 }
 END_TEST
 
+/* A feed-forward's recompute repeats both products, or only the first if the stack does not repeat
+ * what no backward op reads. */
+START_TEST(totals_of_recompute_omit_products_that_nothing_reads)
+{
+    struct system reads = machine;
+    model.dropout = 0; /* a mask of the block's last sum would need the last product */
+    struct plan plan = plan_on(&machine, &model, "dp8 mb1", &arena);
+    struct plan again = plan_on(&machine, &model, "dp8 mb1 recompute=selective:mlp", &arena);
+    double passes = model.batch * model.layers;
+    double once = plan_kind_totals(&machine, &model, &plan).count[OP_GEMM];
+    reads.stack.recomputes_unread = false;
+    ck_assert(machine.stack.recomputes_unread);
+    ck_assert_double_eq(plan_kind_totals(&machine, &model, &again).count[OP_GEMM] - once,
+                        2 * passes);
+    ck_assert_double_eq(plan_kind_totals(&reads, &model, &again).count[OP_GEMM] - once, passes);
+    struct pieces all = pieces_cost(&machine, &model, &again, &arena);
+    struct pieces read = pieces_cost(&reads, &model, &again, &arena);
+    double flops = 2.0 * model.seq * model.hidden * model.ffn;
+    ck_assert_double_eq_tol(all.at[0].replay.flops - read.at[0].replay.flops, flops, 1e-6 * flops);
+    ck_assert_double_lt(read.at[0].replay.total_s, all.at[0].replay.total_s);
+    ck_assert_double_eq(read.at[0].replayed_bytes, all.at[0].replayed_bytes);
+}
+END_TEST
+
 /* The degrees to try are 1, 2, 4 and 8 context ranks, if they divide the GPUs. */
 START_TEST(degrees_to_try_divide_the_gpus)
 {
@@ -277,6 +301,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_new_axis_ranks_are_grouped);
     tcase_add_test(tc, the_new_axis_group_runs_its_collectives);
     tcase_add_test(tc, totals_by_kind_include_recomputed_ops);
+    tcase_add_test(tc, totals_of_recompute_omit_products_that_nothing_reads);
     tcase_add_test(tc, degrees_to_try_divide_the_gpus);
     tcase_add_test(tc, searches_include_the_new_axis);
     tcase_add_test(tc, searches_include_all_rank_orders_of_the_new_axis);
