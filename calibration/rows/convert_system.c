@@ -16,6 +16,12 @@ struct loaded_pair {
     struct loaded_pair *older;
 };
 
+/* How a run differs from its stack, by a rule of match.json. */
+struct settings {
+    int attention;    /* enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
+    unsigned unfused; /* set of enum fusion that are off, unlike in the stack */
+};
+
 /* A loaded pair with a number of GPUs and a node size. */
 struct sized_system {
     struct system system;
@@ -25,6 +31,7 @@ struct sized_system {
     int node_size;           /* as stated by the row; 0: the cluster's own */
     double link_bytes_per_s; /* per GPU, as stated by the row; 0: the cluster's own */
     int cards;               /* network cards per host; 0: the cluster's own */
+    struct settings settings;
     struct sized_system *older;
 };
 
@@ -115,24 +122,29 @@ static struct stated_link slower_link(const struct cluster *cluster)
 
 static struct system *find_sized(struct run_systems *systems, const struct loaded_pair *pair,
                                  const struct loaded_pair *memory, int num_gpus, int node_size,
-                                 const struct stated_link *link)
+                                 const struct stated_link *link, struct settings settings)
 {
     double bytes_per_s =
         link->speed.bytes_per_s > 0 ? link_speed_of_gpu(&link->speed, link->node_gpus) : 0;
     for (struct sized_system *s = systems->sized; s; s = s->older)
         if (s->pair == pair && s->memory == memory && s->system.num_gpus == num_gpus &&
             s->node_size == node_size && s->link_bytes_per_s == bytes_per_s &&
-            s->cards == link->speed.cards)
+            s->cards == link->speed.cards && s->settings.attention == settings.attention &&
+            s->settings.unfused == settings.unfused)
             return &s->system;
     struct sized_system *s = ARENA_NEW(&systems->arena, struct sized_system);
     s->system = pair->system;
     s->system.num_gpus = num_gpus;
     s->system.stack.memory = memory->system.stack.memory;
+    s->system.stack.fusions &= ~settings.unfused;
+    if (settings.attention != ATTENTION_UNFUSED)
+        s->system.stack.attention = settings.attention;
     s->pair = pair;
     s->memory = memory;
     s->node_size = node_size;
     s->link_bytes_per_s = bytes_per_s;
     s->cards = link->speed.cards;
+    s->settings = settings;
     if (bytes_per_s > 0)
         link_speed_set(&link->speed, &s->system.cluster, link->node_gpus);
     s->system.cluster.levels[0].size =
@@ -162,8 +174,8 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     if (!row_count(row->n_gpus, "n_gpus", &num_gpus, reason) ||
         !row_count_or(row->gpus_per_node, "gpus_per_node", 0, &node_size, reason))
         return false;
-    struct match_row words = { row->gpu,  row->network,    row->software,
-                               node_size, row->source_key, (int)row->compiled };
+    struct match_row words = { row->gpu,        row->network,       row->software,  node_size,
+                               row->source_key, (int)row->compiled, row->model_name };
     struct match found;
     match_find(&systems->match, &words, &found);
     if ((!systems->cluster && !*found.cluster) || (!systems->stack && !*found.stack))
@@ -200,8 +212,11 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         memory = find_pair(systems, pair->cluster, found.memory, pair->power_w, err);
     if (!memory)
         return false;
+    struct settings settings = { 0 }; /* a stack that the user names is used as it is */
+    if (!systems->stack)
+        settings = (struct settings){ found.attention, found.unfused };
     of->out->memory_stack = memory->stack;
-    of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link);
+    of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link, settings);
     double most = (double)cluster->num_nodes * own_size;
     if (cluster->num_nodes > 0 && num_gpus > most)
         return err_set(reason, ERR_INFEASIBLE, "n_gpus", "%s has %.0f GPUs; %d were used",

@@ -4,7 +4,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/length.h"
+#include "models/layer.h"
 #include "models/model.h"
+#include "sim/collective/generation.h"
 #include "sim/cost/datafile.h"
 #include "sim/plan/plan.h"
 
@@ -18,6 +20,10 @@
 #define TEXT(member) \
     .kind = FIELD_TEXT, AT(match_rule, member), .size = sizeof((struct match_rule *)0)->member
 
+/* By enum attention_kernel; ATTENTION_UNFUSED stands for the stack's own kernel. */
+static const char *const kernel_choices[NUM_ATTENTION_KERNELS + 1] = { "own", "flash1", "flash2",
+                                                                       "flash3", NULL };
+
 // clang-format off
 const struct field match_fields[] = {
     { .name = "gpu", TEXT(gpu), .fallback = "*", .doc = "Pattern of the GPU's name." },
@@ -25,6 +31,7 @@ const struct field match_fields[] = {
     { .name = "software", TEXT(software), .fallback = "*",
       .doc = "Pattern of the software's description." },
     { .name = "source", TEXT(source), .fallback = "*", .doc = "Pattern of the source's key." },
+    { .name = "model", TEXT(model), .fallback = "*", .doc = "Pattern of the model's name." },
     { .name = "gpus_per_node", .kind = FIELD_INT, AT(match_rule, gpus_per_node), .min = 0,
       .max = 1024, .fallback = "0", .doc = "GPUs of a node; 0: any number." },
     { .name = "compiled", .kind = FIELD_INT, AT(match_rule, compiled), .min = -1, .max = 1,
@@ -52,6 +59,11 @@ const struct field match_fields[] = {
       .fallback = "balanced", .doc = "Rules for stacks: the routing of rows whose models have experts." },
     { .name = "optimizer", .kind = FIELD_NAME, AT(match_rule, optimizer), .names = optimizer_names,
       .fallback = "adam", .doc = "Rules for stacks: the optimizer of such rows." },
+    { .name = "attention", .kind = FIELD_NAME, AT(match_rule, attention), .names = kernel_choices,
+      .fallback = "own",
+      .doc = "Rules for stacks: the kernel of attn=flash in such rows; own: the stack's." },
+    { .name = "unfused", .kind = FIELD_SET, AT(match_rule, unfused), .names = fusion_names,
+      .fallback = "", .doc = "Rules for stacks: ops that such rows do not fuse, unlike the stack." },
     { .name = "assumption", TEXT(assumption), .fallback = "",
       .doc = "Text that the answer lists as an assumption about rows that match." },
     { .name = "skip", TEXT(skip), .fallback = "", .doc = "Why such rows cannot be predicted." },
@@ -221,7 +233,8 @@ static bool rule_applies(const struct match_rule *rule, const struct match_row *
            (rule->compiled < 0 || rule->compiled == row->compiled) &&
            match_text(rule->gpu, row->gpu) && match_text(rule->network, row->network) &&
            match_text(rule->software, row->software) &&
-           match_text(rule->source, row->source ? row->source : "");
+           match_text(rule->source, row->source ? row->source : "") &&
+           match_text(rule->model, row->model ? row->model : "");
 }
 
 static const struct match_rule *first_rule(const struct match_rules *rules,
@@ -250,6 +263,8 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .capacity = stack->capacity,
                            .routing = stack->routing,
                            .optimizer = stack->optimizer,
+                           .attention = stack->attention,
+                           .unfused = stack->unfused,
                            .memory = stack->memory,
                            .power_w = cluster->power_w,
                            .unknown_network = cluster->unknown_network,

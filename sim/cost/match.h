@@ -16,6 +16,7 @@
 struct match_rule {
     char gpu[80], network[128], software[128]; /* patterns; "*" matches anything */
     char source[48];                           /* pattern for the key of the row's source */
+    char model[80];                            /* pattern for the model's name */
     int gpus_per_node;                         /* 0: any */
     int compiled;                              /* 0 or 1; -1: any */
     char use[48];                              /* the cluster or stack */
@@ -27,9 +28,12 @@ struct match_rule {
     /* rules for stacks: the pipeline drains after this number of sequences of a data rank; 0: only
      * at the end of a step */
     int local_batch;
-    int routing;          /* rules for stacks: enum routing_kind of models with experts */
-    int optimizer;        /* rules for stacks: enum optimizer of the row's plan */
-    double capacity;      /* rules for stacks: capacity factor of experts; 0: none */
+    int routing;     /* rules for stacks: enum routing_kind of models with experts */
+    int optimizer;   /* rules for stacks: enum optimizer of the row's plan */
+    double capacity; /* rules for stacks: capacity factor of experts; 0: none */
+    /* rules for stacks: enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
+    int attention;
+    unsigned unfused; /* rules for stacks: set of enum fusion that are off, unlike in the stack */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
     double power_w; /* rules for clusters: power limit per GPU; 0: the limit in the GPU's file */
@@ -72,6 +76,7 @@ struct match_row {
     int gpus_per_node;
     const char *source; /* the key of the row's source; NULL: none */
     int compiled;       /* whether kernels were compiled, 0 or 1; -1: not stated */
+    const char *model;  /* the model's name; NULL: not stated */
 };
 
 /* The result of a match. Texts are borrowed from the table. */
@@ -86,6 +91,8 @@ struct match {
     int routing;          /* enum routing_kind of models with experts */
     int optimizer;        /* enum optimizer */
     double capacity;      /* capacity factor of experts; 0: none */
+    int attention;        /* enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
+    unsigned unfused;     /* set of enum fusion that are off, unlike in the stack */
     const char *skip;     /* why the row cannot be predicted; "": it can */
     double power_w;       /* power limit per GPU; 0: the limit in the GPU's file */
     /* whether the network is not known; half of the cluster's bandwidth between nodes is then

@@ -140,6 +140,62 @@ START_TEST(a_known_wrong_source_is_corrected_and_the_correction_reported)
 }
 END_TEST
 
+/* The recipes of dgxc-benchmarking v24.11.1 turn cuDNN's attention off (nemotron/configure.sh). A
+ * stack that the user names is used as it is. */
+START_TEST(settings_of_a_recipe_replace_those_of_its_stack)
+{
+    struct run_row row = plain_row();
+    row.gpu = "H100-80GB-SXM";
+    row.precision = "bf16";
+    row.source_key = "dgxc_h100";
+    row.software = "NeMo 24.09/24.11";
+    row.flash_attn = -1;
+    row.recompute = "";
+    row.model_name = "Nemotron4 15B";
+    struct run_case usual = convert_known(&row);
+    row.model_name = "Nemotron4 340B";
+    struct run_case out = convert_known(&row);
+    ck_assert_str_eq(out.system->stack.name, "nemo");
+    ck_assert_int_eq(usual.system->stack.attention, ATTENTION_FLASH3);
+    ck_assert_int_eq(out.system->stack.attention, ATTENTION_FLASH2);
+    ck_assert_uint_eq(out.system->stack.fusions, usual.system->stack.fusions);
+    ck_assert_int_eq(usual.plan.recompute, RECOMPUTE_NONE);
+    ck_assert_uint_eq(plan_replays(&out.plan), REPLAYS_CORE);
+    ck_assert(is_assumed(&out, "FlashAttention 2"));
+    ck_assert_ptr_ne(out.system, usual.system);
+    ck_assert_ptr_eq(convert_known(&row).system, out.system);
+    row_systems_end();
+    struct err err = { 0 };
+    row_systems = run_systems_new(NULL, "nemo", &err);
+    ck_assert_int_eq(convert_known(&row).system->stack.attention, ATTENTION_FLASH3);
+}
+END_TEST
+
+START_TEST(fusions_of_a_recipe_replace_those_of_its_stack)
+{
+    struct run_row row = plain_row();
+    const unsigned loss = 1u << FUSION_CROSS_ENTROPY;
+    row.gpu = "H100-80GB-SXM";
+    row.precision = "bf16";
+    row.source_key = "dgxc_h100";
+    row.software = "NeMo 24.09-24.12";
+    row.model_name = "Grok-1 314B";
+    row.experts = 8;
+    row.topk = 2;
+    row.ffn_hidden = 4096;
+    row.flash_attn = -1;
+    row.sp = 1;
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(out.system->stack.attention, ATTENTION_FLASH2);
+    ck_assert_uint_eq(out.system->stack.fusions & loss, 0);
+    ck_assert_int_eq(out.plan.capacity, 100);
+    row.software = "NeMo 25.05-era";
+    struct run_case later = convert_known(&row);
+    ck_assert_int_eq(later.system->stack.attention, ATTENTION_FLASH3);
+    ck_assert_uint_eq(later.system->stack.fusions, out.system->stack.fusions | loss);
+}
+END_TEST
+
 START_TEST(rows_can_name_every_schedule_of_the_registry)
 {
     struct run_row row = plain_row();
@@ -491,6 +547,8 @@ static Suite *suite(void)
                         LENGTH(recompute_words));
     tcase_add_loop_test(rows, rows_can_name_every_schedule_of_the_registry, 0, num_generators);
     tcase_add_test(rows, a_known_wrong_source_is_corrected_and_the_correction_reported);
+    tcase_add_test(rows, settings_of_a_recipe_replace_those_of_its_stack);
+    tcase_add_test(rows, fusions_of_a_recipe_replace_those_of_its_stack);
     tcase_add_test(rows, a_model_with_a_plain_feed_forward_is_read_as_gpt);
     tcase_add_test(rows, a_model_with_a_gated_feed_forward_is_read_as_llama);
     tcase_add_test(rows, megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32);
