@@ -18,9 +18,25 @@ struct loaded_pair {
 
 /* How a run differs from its stack, by a rule of match.json. */
 struct settings {
-    int attention;    /* enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
-    unsigned unfused; /* set of enum fusion that are off, unlike in the stack */
+    int attention;       /* enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
+    unsigned unfused;    /* set of enum fusion that are off, unlike in the stack */
+    bool fp32_gradients; /* gradients are kept and summed in fp32, whatever the stack's are */
 };
+
+static bool settings_equal(const struct settings *a, const struct settings *b)
+{
+    return a->attention == b->attention && a->unfused == b->unfused &&
+           a->fp32_gradients == b->fp32_gradients;
+}
+
+static void apply_settings(const struct settings *settings, struct stack *stack)
+{
+    stack->fusions &= ~settings->unfused;
+    if (settings->attention != ATTENTION_UNFUSED)
+        stack->attention = settings->attention;
+    if (settings->fp32_gradients)
+        stack->memory.main_gradients = MAIN_GRADIENTS_FP32;
+}
 
 /* A loaded pair with a number of GPUs and a node size. */
 struct sized_system {
@@ -122,29 +138,26 @@ static struct stated_link slower_link(const struct cluster *cluster)
 
 static struct system *find_sized(struct run_systems *systems, const struct loaded_pair *pair,
                                  const struct loaded_pair *memory, int num_gpus, int node_size,
-                                 const struct stated_link *link, struct settings settings)
+                                 const struct stated_link *link, const struct settings *settings)
 {
     double bytes_per_s =
         link->speed.bytes_per_s > 0 ? link_speed_of_gpu(&link->speed, link->node_gpus) : 0;
     for (struct sized_system *s = systems->sized; s; s = s->older)
         if (s->pair == pair && s->memory == memory && s->system.num_gpus == num_gpus &&
             s->node_size == node_size && s->link_bytes_per_s == bytes_per_s &&
-            s->cards == link->speed.cards && s->settings.attention == settings.attention &&
-            s->settings.unfused == settings.unfused)
+            s->cards == link->speed.cards && settings_equal(&s->settings, settings))
             return &s->system;
     struct sized_system *s = ARENA_NEW(&systems->arena, struct sized_system);
     s->system = pair->system;
     s->system.num_gpus = num_gpus;
     s->system.stack.memory = memory->system.stack.memory;
-    s->system.stack.fusions &= ~settings.unfused;
-    if (settings.attention != ATTENTION_UNFUSED)
-        s->system.stack.attention = settings.attention;
+    apply_settings(settings, &s->system.stack);
     s->pair = pair;
     s->memory = memory;
     s->node_size = node_size;
     s->link_bytes_per_s = bytes_per_s;
     s->cards = link->speed.cards;
-    s->settings = settings;
+    s->settings = *settings;
     if (bytes_per_s > 0)
         link_speed_set(&link->speed, &s->system.cluster, link->node_gpus);
     s->system.cluster.levels[0].size =
@@ -214,9 +227,9 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         return false;
     struct settings settings = { 0 }; /* a stack that the user names is used as it is */
     if (!systems->stack)
-        settings = (struct settings){ found.attention, found.unfused };
+        settings = (struct settings){ found.attention, found.unfused, found.fp32_gradients };
     of->out->memory_stack = memory->stack;
-    of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link, settings);
+    of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link, &settings);
     double most = (double)cluster->num_nodes * own_size;
     if (cluster->num_nodes > 0 && num_gpus > most)
         return err_set(reason, ERR_INFEASIBLE, "n_gpus", "%s has %.0f GPUs; %d were used",

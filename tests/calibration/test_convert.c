@@ -158,6 +158,8 @@ START_TEST(settings_of_a_recipe_replace_those_of_its_stack)
     ck_assert_str_eq(out.system->stack.name, "nemo");
     ck_assert_int_eq(usual.system->stack.attention, ATTENTION_FLASH3);
     ck_assert_int_eq(out.system->stack.attention, ATTENTION_FLASH2);
+    ck_assert_int_eq(usual.system->stack.memory.main_gradients, MAIN_GRADIENTS_FP32);
+    ck_assert_int_eq(out.system->stack.memory.main_gradients, MAIN_GRADIENTS_OWN);
     ck_assert_uint_eq(out.system->stack.fusions, usual.system->stack.fusions);
     ck_assert_int_eq(usual.plan.recompute, RECOMPUTE_NONE);
     ck_assert_uint_eq(plan_replays(&out.plan), REPLAYS_CORE);

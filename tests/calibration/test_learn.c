@@ -470,7 +470,7 @@ START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
                                          "bloom_prequel",  "vtrain_single",  "dgxc_h100" };
     static const double most[] = { 0.056, 0.053, 0.049, 0.047 };
     /* rows of three GPUs, which one ratio cannot serve: medians of -7, -18 and -25 % */
-    static const double most_torchao[] = { 0.123, 0.118, 0.104, 0.091 };
+    static const double most_torchao[] = { 0.127, 0.122, 0.107, 0.095 };
     struct tally sum = { 0 };
     int sources = is_campaign() ? (int)LENGTH(names) : 1;
     for (int i = 0; i < sources; i++) {

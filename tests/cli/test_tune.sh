@@ -149,7 +149,7 @@ shows '"broken": \[\]'
 
 # `tune` proposes trial runs on fewer GPUs. With their measured times its choice becomes more
 # certain.
-run 0 export --model llama2-13b --gpus 16 --gbs 128 --layout "tp2 pp2 mb1 sp zero1" --to megatron -o unsure
+run 0 export --model llama2-13b --gpus 16 --gbs 256 --layout "tp2 pp2 mb1 sp zero1" --to megatron -o unsure
 run 0 tune unsure/args.txt --gpus 16 --propose -o runs.json --json
 for key in propose plan layout gpus batch command gain_bits p_best best; do
     shows "\"$key\":"
