@@ -33,9 +33,9 @@ struct layer_dims {
     /* rows that the busiest rank receives when all ranks send rows to experts */
     double message_rows;
     double expert_rows; /* total rows of the experts on this rank */
-    bool is_padded;     /* every expert's rows are padded to its capacity */
     double expert_ffn, shared_ffn;
-    double vocab; /* padded width of the output head and of the embedding table, on this rank */
+    double vocab;   /* padded width of the output head and of the embedding table, on this rank */
+    bool is_padded; /* every expert's rows are padded to its capacity */
 };
 
 /* Which ops a training framework fuses into one kernel. A stack file lists them. */
