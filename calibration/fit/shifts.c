@@ -8,6 +8,7 @@
 #include "base/length.h"
 #include "base/normal.h"
 #include "base/statistics.h"
+#include "sim/engine/interval.h"
 
 #include <limits.h>
 #include <math.h>
@@ -226,9 +227,7 @@ static double need_of(const struct left_out_row *row, double of_slice)
 
 double slice_width(const struct slice_trend *trend, enum tier tier, double log_slice)
 {
-    return tier == TIER_NEW_STACK && trend->width > 0
-               ? trend->width * fabs(log_slice - log(trend->usual))
-               : 0;
+    return tier == TIER_NEW_STACK ? interval_of_slice(trend->width, trend->usual, log_slice) : 0;
 }
 
 static void set_needs(const struct left_out *source, const struct source_shifts *known,

@@ -64,12 +64,15 @@ double interval_slice(const struct model *model, int tp)
     return (double)model->hidden / tp;
 }
 
+double interval_of_slice(double per_e, double usual, double log_slice)
+{
+    return per_e > 0 && usual > 0 ? per_e * fabs(log_slice - log(usual)) : 0;
+}
+
 double interval_slice_error(const struct stack *stack, const struct model *model, int tp)
 {
     const struct stack_errors *errors = &stack->errors;
-    if (!(errors->slice > 0 && errors->usual_slice > 0))
-        return 0;
-    return errors->slice * fabs(log(interval_slice(model, tp) / errors->usual_slice));
+    return interval_of_slice(errors->slice, errors->usual_slice, log(interval_slice(model, tp)));
 }
 
 double interval_half_width(const struct system *system, const struct model *model, int tp,

@@ -24,8 +24,11 @@ double interval_slice(const struct model *model, int tp);
 double interval_half_width(const struct system *system, const struct model *model, int tp,
                            const struct time_parts *parts);
 
-/* Half width of the change of the common shift with the width of slices, for a stack on which
- * nothing was fitted: the stack's slice_error per factor e between this slice and the usual one. */
+/* Half width of the change of a common shift with the width of slices: `per_e` for each factor e
+ * between a slice, given by its logarithm, and the usual one. */
+double interval_of_slice(double per_e, double usual, double log_slice);
+
+/* The same for a stack on which nothing was fitted, by its slice_error and usual_slice; else 0. */
 double interval_slice_error(const struct stack *stack, const struct model *model, int tp);
 
 /* Half width of the common shift of all runs of this stack, GPU and kind of model (dense or with
