@@ -1,4 +1,4 @@
-/* The share of its ready time in which a process had a core. */
+/* The share of the time in which a process ran or waited for a core that it ran. */
 #include "base/core_share.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Reads and writes numbers with units, such as "2.1 us". A written number reads back as exactly the
- * same value. */
+/* Reads and writes numbers with units, such as "2.1 us". units_write writes text that reads back as
+ * exactly the same value; units_show rounds, for people. */
 #include "base/units.h"
 
 #include "base/length.h"
@@ -243,8 +243,8 @@ static bool reads_back(const char *text, enum quantity quantity, double value)
            signbit(again) == signbit(value);
 }
 
-/* Rates how hard a number is to read. Numbers from 1 to 1023 are best, then numbers near that
- * range; among equals short numbers are better. */
+/* Rates how hard a number is to read. Numbers from 1 to 1023 are best, and of them short ones;
+ * outside that range the length and the distance from it, in powers of two, are added up. */
 static int awkwardness(const char *number)
 {
     double magnitude = fabs(strtod(number, NULL));

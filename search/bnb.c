@@ -46,8 +46,8 @@ struct bnb {
     /* The fastest plan whose risk of running out of memory is too high: of all families, and per
      * family of a round. */
     struct frontier tight, *round_tight;
-    bool *is_open; /* per family of a round: whether time ran out before all its plans were examined
-                    */
+    /* per family of a round: whether time ran out before all its plans were examined */
+    bool *is_open;
     double open_floor_s; /* least floor of the families in is_open */
 };
 

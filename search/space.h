@@ -15,7 +15,8 @@
  *   pp           divisors of the GPUs
  *   vpp, stages  the splits of search/splits.h; one even chunk where there is none
  *   recompute    none selective full; where full does not fit, full:K replaces it, as both take
- * equally long; K is the least with which it fits, or else the K with the least memory
+ *                equally long; K is the least with which it fits, or else the K with the least
+ *                memory
  *   zero         0 1 2 3
  *
  * and dp takes the remaining GPUs. A fixed word replaces its list by its one value, which the list

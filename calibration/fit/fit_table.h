@@ -1,8 +1,8 @@
 /* calibration/fit/fit_table.h - calibration/fit.json: which constants are fitted on which rows
  * (measured runs or micro-benchmarks).
  *
- * Jobs run in order; later ones use the results of earlier ones. A job starts from its priors and
- * not from constants of an earlier fit, so a fit reproduces the shipped files. */
+ * Jobs run in order; later jobs use the results of earlier ones. Each run of `fit` starts from the
+ * priors and not from constants that an earlier run wrote, so it reproduces the shipped files. */
 #ifndef CALIBRATION_FIT_FIT_TABLE_H
 #define CALIBRATION_FIT_FIT_TABLE_H
 

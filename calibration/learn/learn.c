@@ -13,9 +13,8 @@
 
 const double most_learned_factor = 3;
 
-/* Half of the values of a t distribution with two degrees of freedom are smaller in size:
- * sqrt(2/3).
- */
+/* sqrt(2/3): half of the values of a t distribution with two degrees of freedom are smaller in
+ * size. */
 static const double median_of_t2 = 0.8165;
 
 /* Number of standard deviations within which this share of normal errors lies. */
@@ -167,8 +166,7 @@ static struct moments moments_between(const struct learned_stack *of, double cor
     return out;
 }
 
-/* The second grid is for many rows, with which the density is narrower than the first one's steps.
- */
+/* The second grid is for many rows: the density is then narrower than the steps of the first. */
 static struct moments posterior(const struct learned_stack *of, double core)
 {
     double centre = log(of->prior_ratio);

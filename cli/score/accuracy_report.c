@@ -147,8 +147,7 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
         "and\nGPU, `new_stack` if none ran on its stack, `new_gpu` if none ran on its GPU. Covered "
         "is the share of rows in the "
         "90 %% interval of the tier; the\nwidth of this interval is fitted without the source. In "
-        "parentheses: the 90 %% "
-        "interval of this share by the bootstrap over sources.\n\n"
+        "parentheses: the 90 %% interval of this share by the bootstrap over sources.\n\n"
         "| source | tier | groups | median | P90 | worst | bias | covered |\n"
         "|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < shifts->count; i++) {
@@ -164,8 +163,7 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
         out,
         "\nThe shift of a source is the error that all of its rows share. The half width of "
         "its 90 %% interval, in log time,\nis %.2f for a new stack and %.2f for a new GPU. For a "
-        "new "
-        "stack, another %.2f |ln(x / %.0f)| is added (as\nsquares) for the slice x of a matrix "
+        "new stack, another %.2f |ln(x / %.0f)| is added (as\nsquares) for the slice x of a matrix "
         "that a rank has: hidden size / tp.\n",
         shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL),
         trend.width, trend.usual);

@@ -12,15 +12,15 @@
 #include "sim/plan/ranks.h"
 
 // clang-format off
-/* Members are in the order of their ranks; a link's are its sender, then its receiver. A stage has
- * up to four links, and four more where chunks go back up, one for each pipeline lane of
+/* Members are in the order of their ranks. A link is a group of two ranks, the sender and then the
+ * receiver of messages between stages. A stage has up to four links, and four more where chunks go back up, one for each pipeline lane of
  * sim/schedule/instr.h: on a communicator shared by both directions, a send would wait for a
  * receive that was issued before it. */
 #define GROUP_KINDS(X)                                                                             \
     /* name         text          members */                                                       \
     X(TENSOR,       "tensor",     "tensor ranks, which are the sequence ranks too")                \
     X(DATA,         "data",       "data x context ranks: all that hold the same weights")          \
-    X(MODEL,        "model",      "tensor x pipeline ranks: one copy of the model; its gradient norm") \
+    X(MODEL,        "model",      "tensor x pipeline ranks: one copy of the model; sums its gradient norm") \
     X(EMBEDDING,    "embedding",  "first and last stage, which hold copies of a tied embedding")   \
     X(SEND_DOWN,    "send_down",  "this stage and the next: activations")                          \
     X(RECV_DOWN,    "recv_down",  "the stage before and this one: activations")                    \
@@ -28,8 +28,8 @@
     X(RECV_UP,      "recv_up",    "the next stage and this one: activation gradients")             \
     X(TURNED_SEND_DOWN, "turned_send_down", "this stage and the one before: activations, going up") \
     X(TURNED_RECV_DOWN, "turned_recv_down", "the next stage and this one: activations, going up")  \
-    X(TURNED_SEND_UP,   "turned_send_up",   "this stage and the next: their gradients")            \
-    X(TURNED_RECV_UP,   "turned_recv_up",   "the stage before and this one: their gradients")      \
+    X(TURNED_SEND_UP,   "turned_send_up",   "this stage and the next: activation gradients, going down") \
+    X(TURNED_RECV_UP,   "turned_recv_up",   "the stage before and this one: activation gradients, going down") \
     X(WORLD,        "world",      "all ranks")
 
 enum group_kind {

@@ -26,8 +26,9 @@ static void add_message(struct exchanger *e, int rank, float *sum)
     e->on.kernel_api->top_k_add(e->on.kernels, e->on.stream, &args);
 }
 
-/* Moves the largest elements of this rank's error-feedback buffer to a message and sends it to all
- * ranks. */
+/* Moves the largest elements of e->memory to a message and sends it to all ranks. The buffer has
+ * gradients, with or without fed-back errors; with EF21 it has their difference from this rank's
+ * estimate. */
 static void exchange_largest(struct exchanger *e)
 {
     struct top_k_args own = message_of(e, e->on.groups->all->index);

@@ -1,9 +1,10 @@
 /* exec/run/lane_status.h - reports to a rank's watchdog which instruction each lane is executing.
  *
- * Each lane of the rank's instruction list is a lane of the watchdog. A lane enters an instruction
+ * A lane is the sequence of a rank's instructions that run on one stream. The watchdog has a lane
+ * for each of them, and one for the thread that issues instructions. A lane enters an instruction
  * when its stream reaches it. Streams write their position to memory that the watchdog reads, so no
- * stream waits. The issuing thread is one further lane. The pointer given to watchdog_enter is a
- * text. */
+ * stream waits. The pointer that a lane passes to watchdog_enter is a text that describes what it
+ * waits for. */
 #ifndef EXEC_RUN_LANE_STATUS_H
 #define EXEC_RUN_LANE_STATUS_H
 
@@ -25,7 +26,8 @@ void lane_status_close(struct rank *rank); /* call after the rank's streams are 
 void lane_status_begin(struct rank *rank, struct stream *stream, int i);
 void lane_status_end(struct rank *rank, struct stream *stream, int i);
 
-/* Sets what the issuing thread waits for; `what` lives as long as the program. NULL: nothing. */
+/* Sets what the issuing thread waits for; `what` must live as long as the program. NULL: nothing.
+ */
 void lane_status_wait(struct watchdog *watchdog, const char *what);
 
 /* Implements watchdog_options.describe. */

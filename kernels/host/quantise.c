@@ -15,8 +15,9 @@ static long smaller(long a, long b)
     return a < b ? a : b;
 }
 
-/* floor(s |x| / |v| + u) with u uniform over [0, 1), which rounds up with the probability of the
- * fraction. Rounding errors may bring the largest value above s, so it is capped. */
+/* floor(s |x| / |v| + u) with u uniform over [0, 1), which rounds up with a
+ * probability equal to the fractional part. Rounding errors may bring the largest value above s, so
+ * it is capped. */
 EACH_MACHINE
 static void round_batch(int levels, float steps_per_unit, long n, const float *restrict x,
                         const uint32_t *restrict words, uint32_t *restrict codes)
@@ -82,7 +83,8 @@ void quantise(const struct quantiser *quantiser, const struct draw *draw, uint64
         long end = smaller(begin + quantiser->bucket, n);
         float norm = (float)sqrt(gradient_squares(end - begin, x + begin));
         float steps_per_unit = (float)levels / norm;
-        bool has_steps = isfinite(norm) && isfinite(steps_per_unit); /* false for norms near 0 */
+        bool has_steps = isfinite(norm) && isfinite(steps_per_unit); /* false if the norm is near 0
+                                                                          or not finite */
         *norms++ = isfinite(norm) ? norm : NAN;
         for (long i = begin; i < end; i += BATCH) {
             long count = smaller(BATCH, end - i);

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The limit of one solve. It limits nodes instead of time, so that every machine gives the same
- * answer. */
+/* The limit of one solve. It limits nodes, so that every machine gives the same answer; time is
+ * limited only if the search has a time limit. */
 static const int most_nodes = 2000;
 
 /* --- choices ---------------------------------------------------------------------------------- */
@@ -18,12 +18,12 @@ static const int most_nodes = 2000;
 struct collector {
     const struct divided_point *point;
     int first;               /* first layer, as in struct stage_choice */
-    struct stage_choice *at; /* number of choices of the current stage */
+    struct stage_choice *at; /* choices of the current stage */
     int count;
 };
 
-/* Whether recomputing more layers than memory requires can help. It can only make a stage equal to
- * another one. */
+/* Whether recomputing more layers than memory requires can help. It helps only if stages must
+ * be equal: more recompute can make a stage equal to another one. */
 static bool wants_more_recompute(const struct divided_point *point)
 {
     const struct search_request *request = point->search->request;
@@ -140,7 +140,7 @@ struct division_problem milp_problem(const struct divided_point *point, struct a
 
 /* --- divisions -------------------------------------------------------------------------------- */
 
-/* The time left before the search's limit. */
+/* The limit of nodes and, if the search has a time limit, the time that is left. */
 static struct program_limits limits_of(const struct search *search)
 {
     struct program_limits limits = { .nodes = most_nodes };
@@ -194,8 +194,9 @@ static double cut_s(double step_s)
     return step_s * (1 - proof_tolerance);
 }
 
-/* A lower bound of the divisions that were not found. If the surrogate is a bound, it is the
- * surrogate of the last division that was found. */
+/* A lower bound of the step time with any division that was not found: the objective of the last
+ * division that was found (its surrogate), plus the optimizer and the once-per-step time. 0 if the
+ * surrogate is no bound. */
 static double rest_bound_s(const struct stage_table *table, const struct divisions *found)
 {
     if (!table->in_any_order || table->validates || !found->is_proved || found->count == 0)
@@ -248,7 +249,7 @@ static struct expansion divide(const struct divided_point *point, struct arena *
 
 /* --- even plans ------------------------------------------------------------------------------- */
 
-/* Each worker's best plans that joint_holds. */
+/* For each worker, the best of the plans that joint_holds accepts. */
 struct even {
     const struct search *search;
     struct frontier *of_worker;

@@ -70,8 +70,7 @@ static bool read_ratios(const json_t *list, struct arena *arena, struct learned_
                        MOST_RATIOS);
     if (count > 0 && !(out->prior_error > 0))
         return err_set(err, ERR_INPUT, "prior_error",
-                       "expected a number above 0, as `ratios` has "
-                       "runs");
+                       "expected a number above 0, as `ratios` has runs");
     double *ratios = ARENA_ARRAY(arena, double, count + 1);
     for (size_t i = 0; i < count; i++) {
         double ratio = json_number_value(json_array_get(list, i));

@@ -176,8 +176,8 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     return shift_s;
 }
 
-/* Of the shapes that are too large, only the last one used is kept, as one of them may need more
- * memory than all smaller shapes together. Successive plans often share it. */
+/* Only the last used shape is kept if it is too large, as one such shape may need more memory than
+ * all smaller shapes together. Successive plans often share it. */
 enum { MAX_KEPT_PASSES = 1 << 17 };
 
 static const struct order *find_large(struct pipeline_cache *cache, const struct pipeline *pipeline)

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* Of the two chunks between which a message passes, the one that comes first in the model. It
- * follows from the chunk that makes the message. */
+/* The first, in the model, of the two chunks between which a message passes. It follows from the
+ * chunk that makes the message. */
 static int chunk_before(const struct instr *instr)
 {
     return instr->chunk - (instr->op == INSTR_SEND_GRAD || instr->op == INSTR_RECV_GRAD);

@@ -34,8 +34,8 @@ double plan_least_grouped_bytes(const struct memory_input *input);
  * full:K with every K. */
 double plan_first_stage_bytes(const struct memory_input *input);
 
-/* What a stage holds with selective recompute, apart from what the set of recomputed modules
- * changes. */
+/* The memory of a stage with selective recompute that does not depend on the set of recomputed
+ * modules. */
 struct sets_stage {
     double fixed_bytes; /* state, buffers, and the activations if no set freed any */
     double logits_bytes;

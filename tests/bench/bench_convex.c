@@ -2,7 +2,7 @@
  * (tests/exec/exchange/logistic.h), with eight ranks as threads, one seed and decreasing rates. It
  * shows the loss above the optimum, and the bytes that all ranks sent per step; nothing is timed.
  * Then the constants of the convergence theory are fitted on the first steps of one or two methods.
- * With them it predicts the number of steps after which each method is equally close to the
+ * With them the theory predicts the number of steps after which each method is equally close to the
  * optimum. This is done once with gradients of all samples, which differ only by the ranks' data,
  * and once with sixteen random samples. The second case is also drawn as a picture,
  * exchange-loss.svg, in the given folder. */
@@ -122,8 +122,9 @@ static void show_steps(const struct descent_fit *fit, const struct trial *trial,
 }
 
 /* Fits the constants on the first steps of the trials that `of` lists, and compares predicted with
- * measured numbers of steps. `gap` is the loss above the optimum that is to be reached. Without
- * noise, all differences between ranks are caused by their data. */
+ * measured numbers of steps. `gap` is the loss above the optimum that is to be reached.
+ * `heterogeneity` is the share of the differences between ranks that their data cause: 1 if
+ * gradients are of all samples. */
 static bool judge(const struct trial *trials, const int *of, int count, double heterogeneity,
                   double gap)
 {
@@ -143,7 +144,7 @@ static bool judge(const struct trial *trials, const int *of, int count, double h
         printf(" %s", trials[of[i]].word);
     printf(", to %.1f %% in the median; 90 %% intervals:\n", 100 * fit.error);
     show_constants(&fit);
-    printf("  %-22s %9s %9s %8s\n", "steps to that loss", "predicted", "measured", "ratio");
+    printf("  %-22s %9s %9s %8s\n", "steps to that gap", "predicted", "measured", "ratio");
     for (int i = 0; i < NUM_WORDS; i++)
         show_steps(&fit, &trials[i], heterogeneity, gap);
     return true;
@@ -195,8 +196,9 @@ static double step_s(const char *word)
     return 0.1 + cost.gradients_s + cost.weights_s + cost.memory_s;
 }
 
-/* Adds the points of a line. Its y value is the loss above the optimum, averaged over the last
- * quarter of the steps so far. Each point is a twentieth further along than the previous one. */
+/* Adds the points of a line. The y value of a point is the loss above the optimum, averaged over
+ * the last quarter of the steps so far. Each point is a twentieth further along than the previous
+ * one. */
 static int fill_line(const struct trial *trial, double *x, double *y)
 {
     double seconds = step_s(trial->word);

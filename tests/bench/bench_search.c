@@ -1,8 +1,8 @@
 /* Measures the speed of searches: GPT-3 175B on DGX H100 with Megatron-Core. The reference is a
  * plain loop in one thread over the same candidates, with a full prediction of every plan that
- * breaks no rule of plans. `exhaustive` reuses costs that plans share; `bnb` also skips plans by
- * bounds, and must find the same plan. Each line of the table is measured in its own process, so
- * that its peak memory is known. */
+ * breaks no rule (struct plan_rule). `exhaustive` reuses costs that plans share; `bnb` also skips
+ * plans by bounds, and must find the same plan. Each line of the table is measured in its own
+ * process, so that its peak memory is known. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/parallel.h"
@@ -155,8 +155,8 @@ int main(void)
     printf("%7s %6s %10s %9s %8s %12s %9s %9s %9s %8s %9s %8s\n", "GPUs", "batch", "candidates",
            "evaluated", "wall ms", "evaluated/s", "1 job", "all jobs", "bnb eval.", "wall ms",
            "all jobs", "MiB");
-    printf("(1 job, all jobs: times as fast as predicting each plan in full in one thread;"
-           " all is %d)\n",
+    printf("(1 job, all jobs: speedup over predicting each plan in full in one thread; all jobs: "
+           "%d)\n",
            parallel_cores());
     bool ok = true;
     for (int i = 0; i < LENGTH(cases); i++) {

@@ -37,7 +37,7 @@ static const struct {
 };
 enum { NUM_KINDS = LENGTH(functions) };
 
-/* One activation with its inputs; bias is NULL or has `inputs` values. */
+/* One activation of n outputs. `inputs` is the number of values per row; `bias` has as many. */
 struct activation_case {
     struct activation_shape shape;
     long n, inputs;

@@ -31,8 +31,8 @@ static const char *const layouts[] = {
     "tp8 sp ep8 pp2 mb1 overlap=ep",
     "ep16 pp4 mb1 schedule=zb-h1",
     "ep16 pp2 mb1 overlap=ep schedule=dualpipev",
-    "ep16 pp2 mb1 schedule=dualpipev", /* the passes take the same time, but other pairs of ranks
-                                          exchange messages */
+    "ep16 pp2 mb1 schedule=dualpipev", /* passes take as long as with schedule=dualpipe, but other
+                                          pairs of ranks exchange messages */
     "ep16 pp2 mb1 overlap=ep schedule=dualpipe",
     "ep16 pp2 mb1 schedule=dualpipe",
 };

@@ -92,9 +92,8 @@ START_TEST(no_plan_exceeds_the_memory_limit)
 }
 END_TEST
 
-/* If 90 % are within 0.1645, the standard deviation is 0.1. A peak of exp(-0.1645) of the GPU's
- * memory then has a risk of 5 %.
- */
+/* If 90 % of the errors log(real / predicted peak) lie within +-0.1645, their standard deviation is
+ * 0.1. A peak of exp(-0.1645) of the GPU's memory then has a risk of 5 %. */
 START_TEST(the_risk_of_a_peak_is_log_normal)
 {
     struct system system = { .gpu = { .memory_bytes = 80e9, .usable_bytes = 79e9 } };
@@ -166,8 +165,8 @@ START_TEST(a_search_names_the_parts_of_the_space_that_it_leaves_out)
 }
 END_TEST
 
-/* The best plan within this risk equals that of a search with the corresponding memory limit, also
- * of an exhaustive search. A risk of 1/2 or more accepts every plan that fits. */
+/* With every method the best plan with a risk of at most 5 % equals the best plan of a search with
+ * the corresponding memory limit. A risk of 1/2 or more accepts every plan that fits. */
 START_TEST(no_plan_above_the_accepted_risk_is_recommended)
 {
     static const char *const methods[] = { "bnb", "exhaustive", "dp", "zo" };

@@ -131,7 +131,7 @@ static void place_as_v(void)
     planned.model.batch = 4;
     planned_layout("pp2 vpp2 mb1 overlap=p2p");
     planned.plan.placement = &placement_v;
-    planned.model.batch = 5; /* an interleaved schedule cannot have this */
+    planned.model.batch = 5; /* set after parsing, which would refuse 5 microbatches on 2 stages */
     planned.pieces = pieces_cost(&planned.system, &planned.model, &planned.plan, &planned.arena);
 }
 
