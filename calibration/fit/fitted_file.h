@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "calibration/fit/curve_fit.h"
-#include "calibration/fit/families.h"
+#include "calibration/fit/stack_widths.h"
 
 struct fitted_files {
     const char **at; /* such as "profiles/a100-80g-sxm" */

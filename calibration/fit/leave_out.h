@@ -7,7 +7,7 @@
 #ifndef CALIBRATION_FIT_LEAVE_OUT_H
 #define CALIBRATION_FIT_LEAVE_OUT_H
 
-#include "calibration/fit/families.h"
+#include "calibration/fit/stack_widths.h"
 #include "sim/engine/tier.h"
 
 /* One scored row of the source. */

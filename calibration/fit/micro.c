@@ -5,7 +5,7 @@
 #include "base/length.h"
 #include "calibration/rows/csv.h"
 #include "sim/cost/compute.h"
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 
 #include <math.h>
 #include <stdio.h>

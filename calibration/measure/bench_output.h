@@ -4,7 +4,7 @@
 #define CALIBRATION_MEASURE_BENCH_OUTPUT_H
 
 #include "base/err.h"
-#include "sim/collective/curve.h"
+#include "sim/collective/measured_curve.h"
 
 /* Fills the whole curve except the fabric. The number of nodes is the number of different host
  * names. Out-of-place times are used; if a size is repeated, its first time is used. The output or

@@ -7,7 +7,7 @@
 #define CALIBRATION_MEASURE_HOST_COMM_H
 
 #include "calibration/measure/host_rank.h"
-#include "sim/collective/curve.h"
+#include "sim/collective/measured_curve.h"
 
 enum { MAX_OWN_SIZES = 4 };
 

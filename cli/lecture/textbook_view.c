@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/cost/compute.h"
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/group.h"
 #include "sim/plan/ranks.h"

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "calibration/fit/diagnosis.h"
 #include "calibration/score/choice.h"
-#include "calibration/score/interval.h"
+#include "calibration/score/needed_widths.h"
 #include "calibration/score/preference.h"
 #include "calibration/score/score.h"
 #include "cli/input/options.h"

@@ -3,9 +3,9 @@
 #define CLI_VIEWS_RANKING_H
 
 #include "cli/views/finalists.h"
-#include "cli/views/kinds.h"
 #include "cli/views/nearby_view.h"
 #include "cli/views/robust_view.h"
+#include "cli/views/similar_plans.h"
 #include "cli/views/tight_view.h"
 #include "cli/views/tipping_view.h"
 #include "cli/views/wider_view.h"

@@ -2,7 +2,7 @@
  * time within the memory. */
 #include "search/partition/layer_part.h"
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/piece.h"
 #include "sim/memory/memory.h"
 #include "sim/plan/lowering.h"

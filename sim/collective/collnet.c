@@ -1,6 +1,6 @@
 /* NCCL's CollNet-direct and CollNet-chain algorithms: latency and bandwidth by the formulas of
  * NCCL's tuning model. Words in brackets are names in NCCL's source. */
-#include "sim/collective/nccl.h"
+#include "sim/collective/nccl_common.h"
 
 #include <math.h>
 

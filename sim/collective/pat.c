@@ -1,6 +1,6 @@
 /* NCCL's PAT algorithm: latency and bandwidth by the formulas of NCCL's tuning model. Words in
  * brackets are names in NCCL's source. */
-#include "sim/collective/nccl.h"
+#include "sim/collective/nccl_common.h"
 
 static const double base_latency_s = US(8.0);
 

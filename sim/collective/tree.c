@@ -1,6 +1,6 @@
 /* NCCL's tree algorithm: latency and bandwidth by the formulas of NCCL's tuning model. Words in
  * brackets are names in NCCL's source; quoted words are its comments. */
-#include "sim/collective/nccl.h"
+#include "sim/collective/nccl_common.h"
 
 #include <math.h>
 

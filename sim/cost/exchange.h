@@ -5,7 +5,7 @@
 #ifndef SIM_COST_EXCHANGE_H
 #define SIM_COST_EXCHANGE_H
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/exchange/exchange.h"
 
 struct exchange_ranks exchange_ranks(const struct system *system, const struct plan *plan);

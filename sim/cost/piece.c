@@ -6,7 +6,7 @@
 #include "models/trained.h"
 #include "sim/collective/generation.h"
 #include "sim/cost/compute.h"
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"
 #include "sim/plan/context.h"

@@ -4,8 +4,8 @@
 
 #include "models/blocks.h"
 #include "sim/cost/compute.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/kernel_launch.h"
-#include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"

@@ -3,8 +3,8 @@
 #ifndef SIM_ENGINE_DATA_PARALLEL_H
 #define SIM_ENGINE_DATA_PARALLEL_H
 
+#include "sim/cost/group_links.h"
 #include "sim/cost/hardware.h"
-#include "sim/cost/network.h"
 #include "sim/cost/piece.h"
 
 /* Time until both compute and a transfer are done, if each slows the other while both run. */

@@ -3,7 +3,7 @@
 #ifndef SIM_ENGINE_EVALUATION_H
 #define SIM_ENGINE_EVALUATION_H
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/pipeline.h"
 #include "sim/engine/step_cost.h"

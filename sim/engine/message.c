@@ -2,7 +2,7 @@
  * stages, which all messages between them cross. */
 #include "sim/engine/evaluation.h"
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 
 /* Time of a message of `rows` rows for each token. It is a whole activation, or each tensor rank
  * sends its share and the receivers gather the shares within their node. */

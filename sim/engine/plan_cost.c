@@ -3,7 +3,7 @@
  * it is timed as an equivalent plan with half the stages, its folded plan. */
 #include "sim/engine/evaluation.h"
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/exchange/averaging.h"

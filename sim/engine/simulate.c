@@ -2,7 +2,7 @@
  * of pieces (layers, embedding, head) for later plans. */
 #include "sim/engine/simulate_part.h"
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"
 #include "sim/engine/pieces_memo.h"

@@ -6,8 +6,8 @@
 #define SIM_ENGINE_SIMULATE_H
 
 #include "base/err.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/hardware.h"
-#include "sim/cost/network.h"
 #include "sim/engine/pipeline.h"
 #include "sim/engine/prediction.h"
 #include "sim/engine/step_cost.h"

@@ -5,7 +5,7 @@
 #include "models/training.h"
 
 #include "sim/cost/exchange.h"
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"

@@ -1,8 +1,8 @@
 /* GPU memory that NCCL's communicators take. Names in parentheses are from NCCL's source. */
 #include "sim/memory/network_memory.h"
 
-#include "sim/collective/nccl.h"
-#include "sim/cost/network.h"
+#include "sim/collective/nccl_common.h"
+#include "sim/cost/group_links.h"
 #include "sim/cost/runtime.h"
 #include "sim/exchange/exchange.h"
 #include "sim/plan/axis.h"

@@ -1,7 +1,7 @@
 /* sim/plan/group.h - groups of ranks that communicate, defined by the axes along which they lie.
  *
- * The cost model finds the links that a group uses (sim/cost/network.h), and the executor makes a
- * communicator of its members (exec/comm/groups.h).
+ * The cost model finds the links that a group uses (sim/cost/group_links.h), and the executor makes
+ * a communicator of its members (exec/comm/groups.h).
  *
  * All ranks of a job form a grid (sim/plan/layout.h). A group is the ranks that one rank reaches
  * along some axes, or along an equal part of one axis. */

@@ -1,8 +1,8 @@
 #include "tests/testing.h"
 
 #include "base/normal.h"
-#include "calibration/fit/families.h"
 #include "calibration/fit/held_peaks.h"
+#include "calibration/fit/stack_widths.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "calibration/fit/diagnosis.h"
 #include "calibration/score/choice.h"
-#include "calibration/score/interval.h"
+#include "calibration/score/needed_widths.h"
 #include "calibration/score/preference.h"
 #include "sim/engine/interval.h"
 

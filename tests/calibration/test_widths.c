@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "calibration/fit/families.h"
+#include "calibration/fit/stack_widths.h"
 #include "sim/engine/interval.h"
 
 #include <math.h>

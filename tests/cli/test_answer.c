@@ -3,7 +3,7 @@
 #include "tests/testing.h"
 
 #include "cli/print/apportion.h"
-#include "cli/views/kinds.h"
+#include "cli/views/similar_plans.h"
 #include "search/robust.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"

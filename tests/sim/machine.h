@@ -2,7 +2,7 @@
 #ifndef TESTS_SIM_MACHINE_H
 #define TESTS_SIM_MACHINE_H
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 
 extern struct system machine; /* the loaded system */
 

@@ -1,6 +1,6 @@
 #include "sim/collective/collective.h"
 
-#include "sim/collective/curve.h"
+#include "sim/collective/measured_curve.h"
 #include "tests/sim/collective/nccl_groups.h"
 #include "tests/testing.h"
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_SIM_COST_WIRES_H
 #define TESTS_SIM_COST_WIRES_H
 
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 
 /* The group of a job that has no other ranks. */
 static inline struct comm_group group_at(const struct system *system, int stride, int size)

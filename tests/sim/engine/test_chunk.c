@@ -1,5 +1,5 @@
 /* The transfers of a chunk's passes with ZeRO-3, compared with sums by hand. */
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
 #include "sim/engine/simulate.h"

@@ -2,7 +2,7 @@
 
 #include "base/arena.h"
 #include "exec/comm/groups.h"
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 #include "sim/memory/network_memory.h"
 #include "sim/plan/ranks.h"
 #include "tests/sim/planned.h"

@@ -1,5 +1,5 @@
 /* Parts of NCCL's tuning model that several algorithms use. */
-#include "sim/collective/nccl.h"
+#include "sim/collective/nccl_common.h"
 
 #include <assert.h>
 

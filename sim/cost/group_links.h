@@ -1,9 +1,9 @@
-/* sim/cost/network.h - the links over which a group of ranks communicates.
+/* sim/cost/group_links.h - the links over which a group of ranks communicates.
  *
  * It turns the cluster's levels, the places of the group's members and the profile's calibrated
  * factors into the input of the collective model. */
-#ifndef SIM_COST_NETWORK_H
-#define SIM_COST_NETWORK_H
+#ifndef SIM_COST_GROUP_LINKS_H
+#define SIM_COST_GROUP_LINKS_H
 
 #include "sim/cost/hardware.h"
 #include "sim/plan/group.h"

@@ -1,10 +1,10 @@
-/* cli/views/kinds.h - the best plan of each kind, and the number of similar plans.
+/* cli/views/similar_plans.h - the best plan of each kind, and the number of similar plans.
  *
  * Plans are of one kind if they have the same tp, cp, ep, pp and micro-batch, if both or neither
  * shard parameters (ZeRO-3), and if both or neither recompute everything. Chunks, sequence
  * parallelism, other ZeRO stages and selective recompute do not make another kind. */
-#ifndef CLI_VIEWS_KINDS_H
-#define CLI_VIEWS_KINDS_H
+#ifndef CLI_VIEWS_SIMILAR_PLANS_H
+#define CLI_VIEWS_SIMILAR_PLANS_H
 
 #include "search/search.h"
 

@@ -1,11 +1,11 @@
-/* calibration/fit/families.h - the interval widths of all shipped stacks, and their coverage.
+/* calibration/fit/stack_widths.h - the interval widths of all shipped stacks, and their coverage.
  *
  * A row is one shipped measured run. calibration/fit/widths.h fits the widths on held-out rows
  * whose stack and GPU were measured. A stack without such rows gets the widths that are fitted on
  * the rows of all stacks together. The rows are divided into five folds. Coverage is counted twice:
  * with these widths, and with widths refitted without the fold that holds the row. */
-#ifndef CALIBRATION_FIT_FAMILIES_H
-#define CALIBRATION_FIT_FAMILIES_H
+#ifndef CALIBRATION_FIT_STACK_WIDTHS_H
+#define CALIBRATION_FIT_STACK_WIDTHS_H
 
 #include "calibration/fit/widths.h"
 #include "sim/engine/tier.h"

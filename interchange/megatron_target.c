@@ -1,7 +1,7 @@
 /* Megatron-LM as a target: reading of its files, and the list of flags without effect on time and
  * memory. */
-#include "interchange/megatron.h"
 #include "interchange/launcher.h"
+#include "interchange/megatron.h"
 #include "sim/plan/state_share.h"
 
 #include <string.h>

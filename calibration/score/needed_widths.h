@@ -1,4 +1,4 @@
-/* calibration/score/interval.h - the interval widths that stacks and profiles need.
+/* calibration/score/needed_widths.h - the interval widths that stacks and profiles need.
  *
  * A row is one measured run. With n held-out rows, the half width of the interval that contains the
  * next row with 90 % probability is the ceil(0.9 (n + 1))-th smallest error size (split conformal
@@ -6,8 +6,8 @@
  *
  * A stack's interval is computed only from rows on measured profiles, so that it does not include
  * errors of profiles. */
-#ifndef CALIBRATION_SCORE_INTERVAL_H
-#define CALIBRATION_SCORE_INTERVAL_H
+#ifndef CALIBRATION_SCORE_NEEDED_WIDTHS_H
+#define CALIBRATION_SCORE_NEEDED_WIDTHS_H
 
 #include "calibration/score/score.h"
 

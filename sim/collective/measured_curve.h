@@ -1,6 +1,6 @@
-/* sim/collective/curve.h - measured time of a collective, by message size. */
-#ifndef SIM_COLLECTIVE_CURVE_H
-#define SIM_COLLECTIVE_CURVE_H
+/* sim/collective/measured_curve.h - measured time of a collective, by message size. */
+#ifndef SIM_COLLECTIVE_MEASURED_CURVE_H
+#define SIM_COLLECTIVE_MEASURED_CURVE_H
 
 #include "base/field.h"
 #include "sim/collective/collective.h"

@@ -1,4 +1,4 @@
-#include "sim/collective/curve.h"
+#include "sim/collective/measured_curve.h"
 
 #include "base/length.h"
 

@@ -1,7 +1,7 @@
 /* Interval widths of stacks. A row is one measured run, a source the publication that it comes
  * from. Rows are divided into folds; a row's coverage is also counted with widths that are fitted
  * without its fold. */
-#include "calibration/fit/families.h"
+#include "calibration/fit/stack_widths.h"
 
 #include "base/file.h"
 #include "base/normal.h"

@@ -1,6 +1,6 @@
 /* Groups similar plans of a ranking. Plans of one kind have the same degrees and micro-batch
- * (cli/views/kinds.h). */
-#include "cli/views/kinds.h"
+ * (cli/views/similar_plans.h). */
+#include "cli/views/similar_plans.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/state_share.h"
 

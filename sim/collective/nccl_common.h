@@ -1,10 +1,10 @@
-/* sim/collective/nccl.h - shared parts of the algorithms of collective.h: NCCL's formulas and
- * constants that several of them use, and the functions in the table of collectives.c.
+/* sim/collective/nccl_common.h - shared parts of the algorithms of collective.h: NCCL's formulas
+ * and constants that several of them use, and the functions in the table of collectives.c.
  *
  * Source: NCCL 2.30.7 src/graph/tuning.cc (ncclTopoTuneModel and its constants tables), which
  * counts in us and in GB/s of 1e9 bytes. Names in [brackets] are NCCL's. */
-#ifndef SIM_COLLECTIVE_NCCL_H
-#define SIM_COLLECTIVE_NCCL_H
+#ifndef SIM_COLLECTIVE_NCCL_COMMON_H
+#define SIM_COLLECTIVE_NCCL_COMMON_H
 
 #include "sim/collective/collective.h"
 

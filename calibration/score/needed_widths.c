@@ -1,5 +1,5 @@
 /* Computes the interval widths that stacks and profiles need, from the errors of held-out rows. */
-#include "calibration/score/interval.h"
+#include "calibration/score/needed_widths.h"
 
 #include "base/statistics.h"
 

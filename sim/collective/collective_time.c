@@ -3,8 +3,8 @@
 #include "base/length.h"
 #include "sim/collective/collective.h"
 
-#include "sim/collective/curve.h"
-#include "sim/collective/nccl.h"
+#include "sim/collective/measured_curve.h"
+#include "sim/collective/nccl_common.h"
 
 #include <assert.h>
 #include <math.h>

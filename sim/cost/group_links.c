@@ -1,7 +1,7 @@
 /* The links of a group of ranks. A span says on how many nodes a group is, and how many of its
  * ranks are on each; its reach says how far it extends, counted in ranks of the job. A rail is the
  * network that connects the same network card of all nodes. */
-#include "sim/cost/network.h"
+#include "sim/cost/group_links.h"
 
 #include "sim/plan/layout.h"
 
