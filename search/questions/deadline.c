@@ -15,9 +15,11 @@
 struct hunt {
     const struct search_request *request;
     double start_s;
-    double floor_gpu_s; /* lower bound of GPU-seconds for all tokens: every FLOP at the peak */
+    double floor_gpu_s; /* lower bound of the GPU-seconds for all tokens, with every FLOP at the
+                           GPUs' peak */
     double deadline_s;
-    /* [number of a count]: a lower bound of the step times, from an earlier search; 0: unknown */
+    /* [index of a number of GPUs]: a lower bound of the step times, from an earlier search; 0:
+     * unknown */
     double *least_step_s;
     struct deadline_result *result;
 };
@@ -91,8 +93,8 @@ static double fastest_s(const struct hunt *hunt)
 }
 
 /* Tries increasing numbers of GPUs, from the first that could meet the deadline, until one meets
- * it. Bounds rule out most numbers before any plan is timed. Under a time limit the search may end
- * before it meets the deadline, so plans that miss the deadline are kept too. */
+ * it. Bounds rule out most numbers before any plan is timed. With a time limit the search may end
+ * before a plan meets the deadline, so plans that miss it are kept too. */
 static void look_for_one_in_time(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;
@@ -113,10 +115,10 @@ static bool may_be_faster(const struct hunt *hunt, const struct values *counts, 
             hunt->least_step_s[number] <= step_within_s(hunt, result->train_s));
 }
 
-/* Finds the fastest plan of all counts. Larger counts come first, as they are often the fastest;
- * bounds then rule out most others. It ends when the remaining counts would be slower than the
- * fastest plan even at the GPUs' peak rate. Under a time limit the counts from `first` on were
- * searched before. */
+/* Finds the fastest plan on any number of GPUs. Larger numbers come first, as they are often the
+ * fastest; bounds then rule out most others. It ends when fewer GPUs would be slower than the
+ * fastest plan even at their peak rate. With a time limit, the numbers from index `first` on have
+ * been searched before. */
 static void look_for_fastest(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;
@@ -130,8 +132,8 @@ static void look_for_fastest(struct hunt *hunt, const struct values *counts, int
     }
 }
 
-/* Whether some number of GPUs meets the deadline. If none does, the result is the fastest plan of
- * all. The largest number is searched first, as it is most often in time. */
+/* Whether some number of GPUs meets the deadline. If none does, the result becomes the fastest plan
+ * on any number. The largest number is searched first, as it meets the deadline most often. */
 static bool is_in_reach(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;
@@ -143,8 +145,8 @@ static bool is_in_reach(struct hunt *hunt, const struct values *counts, int firs
     return result->is_met;
 }
 
-/* Without a time limit, the first step is to find out whether any number of GPUs meets the
- * deadline. If none does, no number has to be searched twice. */
+/* Without a time limit, the search first finds out whether any number of GPUs meets the deadline.
+ * If none does, it is done, and no number is searched twice. */
 static void walk_counts(struct hunt *hunt, const struct values *counts)
 {
     struct deadline_result *result = hunt->result;

@@ -13,7 +13,7 @@ struct dive {
     int chunks_per_stage; /* 0: any */
     int layers_at_once;   /* step by which the number of layers may grow so that they stay divisible
                            */
-    int most_at_once;     /* maximum multiple of layers_at_once in a model */
+    int most_at_once;     /* largest number of layers of a model, in multiples of layers_at_once */
     struct depth *depth;
     struct err *err; /* set when the kinds of blocks cannot be arranged in so many layers */
 };
@@ -53,8 +53,8 @@ static bool is_over(const struct dive *dive)
     return dive->depth->timed_out || dive->depth->was_interrupted || dive->err->code != ERR_NONE;
 }
 
-/* The last doubling that fits, or 0. Small doublings may break a rule that demands more layers, so
- * a failure does not end the search at once. */
+/* The largest power of two, times layers_at_once, that fits; 0: none. A small number of layers may
+ * break a rule that demands more, so a failure does not end the search at once. */
 static int last_doubling(const struct dive *dive)
 {
     int last = 0;
@@ -67,8 +67,8 @@ static int last_doubling(const struct dive *dive)
     return last;
 }
 
-/* The deepest model that fits with at least `layers` layers when some chunks may have one layer
- * more than others. Each depth is tried, as some depths cannot be split into chunks. */
+/* The deepest model that fits, with less than one further layer per chunk above `layers` layers, if
+ * chunks may be unequal. Each depth is tried, as some depths cannot be split into chunks. */
 static int uneven_above(const struct dive *dive, int layers)
 {
     bool is_even = dive->search->space->chunks == CHUNKS_EVEN;
@@ -97,8 +97,8 @@ static void deepen(const struct dive *dive)
 }
 
 /* The number of chunks per stage to try; 0: any. One chunk is enough, because more chunks hold more
- * activations and must obey more rules. The exceptions are a schedule fixed by the user and
- * forbidden layouts. */
+ * activations and must obey more rules. This does not hold if the user fixes the schedule or
+ * forbids layouts. */
 static int chunks_per_stage(const struct space *space)
 {
     bool is_usual = space->base.schedule[0] == '\0' && space->forbidden.count == 0;

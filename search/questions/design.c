@@ -38,7 +38,7 @@ static bool is_over(const struct design *design)
 
 /* Number of tokens that the budget trains on with this plan. Serving a token takes a third of the
  * FLOPs of training on it, and therefore a third of its time if the GPUs are equally efficient. The
- * rest of the time is for training, of which failures and checkpoints take a part. */
+ * rest of the time is for training, including failures and checkpoints. */
 static double tokens_of(const struct designing *of, const struct model *model,
                         const struct scored_plan *best)
 {

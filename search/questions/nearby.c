@@ -22,7 +22,7 @@ struct quest {
     double start_s; /* start of the time limit */
     struct nearby found;
     double tokens_per_s; /* tokens per second of `found` */
-    double best_each;    /* tokens per second per GPU of the most efficient plan so far */
+    double best_each;    /* tokens per second and GPU of the most efficient plan so far */
 };
 
 static struct quest begin(const struct search_request *asked, struct arena *arena)
@@ -124,8 +124,8 @@ struct nearby nearby_gpus(const struct search_request *asked, double least, stru
 
 /* --- batches ------------------------------------------------------------------------------ */
 
-/* Odd factors of the number of GPUs that divide neither heads nor layers must divide the data
- * ranks. Batches with all odd factors are tried first. */
+/* An odd factor of the number of GPUs that divides neither heads nor layers must divide the data
+ * ranks, and therefore the batch. Batches that all odd factors divide are tried first. */
 static void try_batches(struct quest *quest, int num_gpus)
 {
     double asked = quest->asked->model->batch, before = asked;

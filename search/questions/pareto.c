@@ -36,7 +36,8 @@ static void keep_front(struct contenders *all)
     free(points);
 }
 
-/* The capacity doubles once half of it is on the front, so each plan is compared in few sweeps. */
+/* If more than half of a full array is on the front, the capacity doubles. So dominated plans are
+ * rarely removed, and each plan is compared only a few times. */
 static void add(struct contenders *all, const struct ranked_plan *plan)
 {
     enum { LEAST_ROOM = 1024 };

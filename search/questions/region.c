@@ -22,31 +22,34 @@
  * geometric programming, 2007), and for sums, products, maxima and powers >= 0 of functions that
  * have them. Each duration of sim/cost is such a function:
  *
- *   products   waves x (k + half_k) / efficiency, at least the traffic / bandwidth, plus kernel.
- *              The best tile is a minimum, but the same one for all half_k and efficiency. The best
- *              split of the inner dimension is not the same one, so struct product_range bounds its
- *              time. A sum that is exposed moves traffic out of the maximum, which only adds.
- *   attention  FLOPs x (n + half_seq) / n / efficiency, at least the traffic, plus kernel
- *   pointwise  bytes / memory_efficiency + kernels x kernel
+ *   products   the larger of waves x (k + half_k) / efficiency and traffic / bandwidth, plus the
+ *              fixed time of a kernel. It is a minimum over tiles, but the same tile is best for
+ *              all half_k and efficiency. The best split of the inner dimension does change, so
+ *              struct product_range bounds the time. The exposed reduction of such a split is
+ *              added instead of being part of the maximum, which keeps both properties.
+ *   attention  the larger of FLOPs x (n + half_seq) / n / efficiency and traffic / bandwidth,
+ *              plus the fixed time of a kernel
+ *   pointwise  bytes / memory_efficiency + number of kernels x fixed time of a kernel
  *   messages   latency x latency_factor + bytes / bandwidth_factor. NCCL's own cost model chooses
  *              the algorithm, so the algorithm is the same for all constants.
- *   host       the fourth-power mean of kernels and launches: a power of a sum of powers
+ *   host       (kernels' time^4 + launches' time^4)^(1/4), a power of a sum of powers
  *
  * The time of a step is the longest path over these durations, in an order that no constant
  * changes, plus the longest tail. A stage's tail is the part of its reductions that its last passes
- * do not hide; in interleaved orders these are the passes of the last pp of at least pp
- * microbatches. Per second of these passes the tail gets x / y - x + 1 <= 1 seconds shorter, with x
- * and y the slowdowns of overlapped compute and communication. As the path to the end of the stage
- * contains these passes, path and tail together do not get shorter. Plans in which ops of several
- * streams slow each other while they overlap (overlap=tp, ep, shared), waits that an exchange
- * saves, offloading and steps without a joint norm are not of this form and are refused. */
+ * do not hide; in interleaved schedules the last passes are those of the last pp microbatches
+ * (there are at least pp). Per second of these passes the tail gets x / y - x + 1 <= 1 seconds
+ * shorter, with x and y the slowdowns of overlapped compute and communication. As the path to the
+ * end of the stage contains these passes, path and tail together do not get shorter. The proof does
+ * not cover plans in which ops of several streams slow each other while they overlap (overlap=tp,
+ * ep, shared), exchanges that save waits, offloading, and steps without a global gradient norm.
+ * These are rejected. */
 
 struct rule {
     const char *name; /* name of a constant; "*" stands for any text */
     bool is_rate;     /* larger is faster */
     bool is_convex; /* Two properties of a step's time are used: slower constants never shorten it,
                        and its logarithm is convex in those of the constants. False: only the first
-                       one is used, with the ends of the range */
+                       property is used, at the ends of the constant's range */
 };
 
 static const struct rule rules[] = {
@@ -55,7 +58,7 @@ static const struct rule rules[] = {
     { "fp4_product_efficiency", true, true },
     { "gemm_half_k", false, true },
     { "gemm_sum_exposed", false, true },
-    { "gemm_unaligned_efficiency", true, false }, /* not in struct product_range */
+    { "gemm_unaligned_efficiency", true, false }, /* struct product_range does not bound it */
     { "gemm_tiles*", true, false },               /* the best tile changes with it */
     { "unaligned_efficiency", true, true },
     { "batched_gemm_efficiency", true, true },
@@ -98,7 +101,8 @@ static const struct rule *rule_of(const char *name)
 static bool refuse(struct err *err, const char *what)
 {
     return err_set(err, ERR_USAGE, "--robust region",
-                   "its bounds are not proved for %s; --robust 0.1 draws instead", what);
+                   "has no proved bounds for %s; use --robust 0.1, which draws errors at random",
+                   what);
 }
 
 /* Whether both properties are known to hold for plans like `base` and these constants. */
@@ -109,17 +113,17 @@ static bool can_be_bounded(const struct region_request *request, const struct pl
     const struct profile *profile = &search->system->profile;
     const struct stack *stack = &search->system->stack;
     if (profile->num_gemm_points + profile->num_kernels + profile->num_curves > 0)
-        return refuse(err, "a profile with measured products, ops or collectives");
+        return refuse(err, "a profile with measured times of matrix products, ops or collectives");
     if (search->uneven || search->recompute_mixes)
         return refuse(err, "plans of --uneven and --recompute-mixes");
     if (search->placement)
         return refuse(err, "the rank orders of --placement");
     if (plan_overlaps(base, stack, OVERLAP_TP) || plan_overlaps(base, stack, OVERLAP_EP))
-        return refuse(
-            err, "plans with overlap=tp or overlap=ep, be it from the stack or from the layout");
+        return refuse(err, "plans with overlap=tp or overlap=ep (set by the stack or the layout)");
     if (base->schedule[0] || !exchange_is_default(&base->exchange) || base->offloads ||
         stack->pipeline.post_validation)
-        return refuse(err, "schedule=, exchange=, offload= and steps without a joint norm");
+        return refuse(err, "plans with schedule=, exchange= or offload=, nor for steps without a "
+                           "global gradient norm");
     for (int i = 0; i < request->num_constants; i++)
         if (!rule_of(request->constants[i].name))
             return refuse(err, request->constants[i].name);
@@ -168,10 +172,10 @@ struct regions {
     struct part whole;
     struct plan *plans; /* [0]: the choice */
     int num_plans, capacity;
-    double limit; /* log ratio of times from which a plan counts as faster */
+    double limit; /* a plan counts as faster if the logarithm of the times' ratio exceeds this */
     double most_timed;
-    double *faster, *closest; /* [plan] volumes of the parts in which it is faster, or the
-                                 closest */
+    double *faster, *closest; /* [plan]: volume of the parts in which the plan is proved faster, or
+                                 is the closest rival */
     struct exam *exams;
     struct families *found; /* [worker] */
     struct evaluator **evaluators;
@@ -377,8 +381,8 @@ static void meet_plan(struct regions *r, const struct plan *plan)
         add_plan(r, plan);
 }
 
-/* Different sets of recomputed modules may be the fastest in different places of the region. So all
- * least sets that fit (those without a smaller set that fits) are examined. */
+/* Different sets of recomputed modules may be the fastest in different parts of the region. So all
+ * minimal sets that fit are examined (a set is minimal if no proper subset fits). */
 static void meet_sets(struct regions *r, const struct plan *member)
 {
     unsigned sets[MOST_SETS];
@@ -407,7 +411,8 @@ static bool meet_member(void *context, const struct plan *member)
     return true;
 }
 
-/* All plans that may be the best somewhere in the region, by the floors of their families. */
+/* Lists all plans that may be the best somewhere in the region, in order of their families'
+ * floors. */
 static void list_plans(struct regions *r, struct arena *arena)
 {
     int jobs = walk_jobs(r->search->request);
@@ -463,7 +468,8 @@ static void set_point(const struct regions *r, const struct part *part, int poin
         at[i] += (point % 2 == 1 ? -1 : 1) * distance(part, i);
 }
 
-/* Bit i of the corner selects the slow end of coordinate i. All others have their slow ends. */
+/* Bit i of the corner selects the slow end of coordinate i. Coordinates that are not halved have
+ * their slow ends. */
 static void set_corner(const struct regions *r, const struct part *part, int corner, double *at)
 {
     memcpy(at, part->high, (size_t)r->count * sizeof *at);
@@ -504,7 +510,8 @@ static double ceiling_of(struct regions *r, const struct exam *exam, int plan, i
     return log(evaluate_step_s(evaluator_on(r, &system, worker), &r->plans[plan]));
 }
 
-/* The slopes of the floor in this column, on both sides of the middle. */
+/* The slopes of a column's floor (the logarithm of a plan's time, or a lower bound of it) on both
+ * sides of the middle. */
 struct slopes {
     double before[MOST_CUT], behind[MOST_CUT];
 };
@@ -524,8 +531,8 @@ static struct slopes slopes_of(const struct regions *r, const struct exam *exam,
     return slopes;
 }
 
-/* A convex function is known by upper bounds at the part's corners (ceilings). The result is the
- * largest excess of this function over the column's floor anywhere in the part. */
+/* `ceilings` are upper bounds of a convex function at the part's corners. Returns an upper bound of
+ * this function minus the column's floor anywhere in the part. */
 static double most_above(const struct regions *r, const struct exam *exam, const double *ceilings,
                          size_t column)
 {
@@ -551,8 +558,8 @@ static void begin_exam(const struct regions *r, const struct part *part, struct 
     exam->floors = arena_grow(NULL, (size_t)num_points(r) * exam->columns * sizeof(double));
 }
 
-/* Keeps the plans that the part does not rule out, in the same order, and names the fastest of
- * them. */
+/* Keeps the plans that are not ruled out in this part, in the same order, and sets the closest to
+ * the fastest of them. */
 static void rule_out(const struct regions *r, struct exam *exam, int *kept)
 {
     struct part *part = &exam->part;
@@ -642,8 +649,8 @@ static void run_rival(void *context, size_t index, int worker)
         exam->rival_ceilings[corner] = ceiling_of(r, exam, exam->rival, corner, worker);
 }
 
-/* Adds a part's volume, as shares of the quarters of a coordinate's range that it lies in. Quarters
- * are numbered from the lowest value: for a rate this is the slow end. */
+/* Adds a part's volume to the quarters of a coordinate's range, in proportion to its overlap with
+ * each quarter. Quarters are numbered from the lowest value: for a rate this is the slow end. */
 static void add_to_quarters(const struct regions *r, const struct part *part, int i,
                             double quarters[NUM_QUARTERS])
 {

@@ -1,6 +1,6 @@
 /* When no plan is feasible: finds the smallest changes of the request that admit one. A change
- * concerns the GPUs, the batch, or the words of the plan (such as "tp=8") that the request
- * fixes. */
+ * concerns the GPUs, the batch, the memory limit, or a layout word (such as tp8) that the request
+ * fixes or forbids. */
 #include "search/questions/relax.h"
 
 #include "base/clock.h"
@@ -56,8 +56,8 @@ static bool add_count(const struct search_request *request, int num_gpus, struct
     return add(&changed, relaxation, out);
 }
 
-/* Nothing fits on fewer than result->fewest_gpus. When that number exceeds the request, the result
- * already shows it. */
+/* Nothing fits on fewer GPUs than result->fewest_gpus. If that number exceeds the requested one,
+ * the result already shows it. */
 static void relax_gpus(const struct search_request *request, const struct search_result *result,
                        struct relaxations *out)
 {

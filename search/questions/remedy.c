@@ -1,5 +1,5 @@
-/* For a plan that does not fit into memory: finds the fewest changes of its words with which it
- * fits. */
+/* For a plan that does not fit into memory: finds the fewest changes of its layout words with which
+ * it fits. */
 #include "search/questions/remedy.h"
 
 #include "models/precision.h"
@@ -17,8 +17,8 @@ enum { MOST_CHANGES = (1 << NUM_REPLAYS) + 8 };
 
 struct change {
     int kind;
-    /* KIND_RECOMPUTE: bit set of the modules to repeat, 0: full recompute of every layer;
-     * KIND_ZERO: the stage */
+    /* KIND_RECOMPUTE: bit set of the modules to recompute, 0: full recompute of every layer;
+     * KIND_ZERO: the ZeRO stage */
     unsigned value;
 };
 
@@ -32,8 +32,7 @@ static void add(struct changes *changes, int kind, unsigned value)
     changes->at[changes->count++] = (struct change){ kind, value };
 }
 
-/* Adds the changes of what the backward recomputes. None is added if the plan already recomputes
- * whole layers. */
+/* Adds the changes of recompute. None is added if the plan already recomputes whole layers. */
 static void add_recompute(const struct system *system, const struct model *model,
                           const struct plan *plan, struct changes *changes)
 {
@@ -96,7 +95,8 @@ struct trying {
     struct arena *arena;
 };
 
-/* Replaces `best`, whose step_s is 0 if there is none, by the plan if that fits and is faster. */
+/* Replaces `best` by the plan if the plan fits and is faster. A step_s of 0 means that there is no
+ * best plan yet. */
 static void try(const struct trying *of, const struct plan *plan, struct scored_plan *best)
 {
     struct err ignored = { 0 };

@@ -1,4 +1,5 @@
-/* Searches the plans near the best one that one further option would add to the space. */
+/* Searches plans that one further option would add to the space, with the best plan's degrees
+ * fixed. */
 #include "search/questions/wider.h"
 
 #include "base/length.h"
@@ -24,7 +25,8 @@ static bool may_be_uneven(const struct search_request *request, const struct pla
            best->schedule[0] == '\0';
 }
 
-/* Recompute can be mixed only if the plan has some. */
+/* Whether stages may recompute different numbers of layers; this helps only if the plan uses
+ * recompute. */
 static bool may_mix(const struct search_request *request, const struct plan *best)
 {
     return !request->recompute_mixes && !is_fixed(request, "recompute") && best->pp > 1 &&
@@ -54,7 +56,7 @@ static void add_placement(struct search_request *request)
 }
 
 /* Writes the words that are fixed to the best plan's values, except those that the option varies:
- * with the option for stages of any number of layers, the number of chunks is free. */
+ * with the option that gives stages any number of layers, the number of chunks is not fixed. */
 static void add_fixed(const struct search_request *request, const struct plan *best, bool mixes,
                       bool deals, struct text *fix)
 {

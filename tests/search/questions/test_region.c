@@ -383,10 +383,10 @@ END_TEST
 /* Each of these options is refused, with the message in the table. */
 START_TEST(unsupported_options_of_a_request_are_refused)
 {
-    static const char *const words[] = { "measured products", "measured products",
-                                         "measured products", "--uneven",
-                                         "--recompute-mixes", "--placement",
-                                         "joint norm" };
+    static const char *const words[] = { "measured times",      "measured times",
+                                         "measured times",      "--uneven",
+                                         "--recompute-mixes",   "--placement",
+                                         "global gradient norm" };
     for (int i = 0; i < (int)LENGTH(words); i++) {
         struct system system = *request.system;
         struct search_request asked = request;
