@@ -1,13 +1,14 @@
-/* Lower bounds that hold for every division. */
+/* Lower bounds of the surrogate (an estimate of the step time, division.h) that hold for every
+ * division of the layers over the stages. */
 #include "base/statistics.h"
 #include "search/milp/division.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The longest time that any stage needs, in two versions: all its passes, plus the time until the
- * first microbatch arrives; and its passes without weight gradients, plus that time and the way
- * back of the last gradient. */
+/* The longest time that any stage needs. A stage needs the time until its first microbatch arrives,
+ * plus all its passes. It also needs that time, plus its passes without weight gradients, plus the
+ * time until its last gradient reaches the first stage. */
 static double any_order_s(const struct division_problem *problem, const int *choice)
 {
     double microbatches = problem->num_microbatches;
@@ -36,7 +37,8 @@ double division_surrogate_s(const struct division_problem *problem, const int *c
     return sum_s + (problem->num_microbatches - 1) * longest_s;
 }
 
-/* Adds one stage to least[k], the least sum of the stages so far with k layers in total. */
+/* Adds one stage to least[k], the least sum of the passes of all stages so far if they have k
+ * layers in total. */
 static void add_stage(const struct stage_choices *choices, int num_layers, const double *least,
                       double *longer)
 {

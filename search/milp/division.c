@@ -5,8 +5,9 @@
 
 #include <math.h>
 
-/* The excess of the first guess over the least possible value, and the factor of each further
- * guess. They affect only the time, not the answer. */
+/* The first guess exceeds the least possible value by this fraction; the excess is multiplied by
+ * `widening` for each further guess, up to last_excess. They affect only the time, not the
+ * answer. */
 static const double first_excess = 0.005;
 static const double widening = 4;
 static const double last_excess = 2;
@@ -59,8 +60,8 @@ static bool find_next(struct quest *quest, int *choice, double *surrogate_s,
     }
 }
 
-/* Adds a division to those found, and updates their bound. Returns whether there may be more, as
- * divisions beyond the guess were not searched. */
+/* Adds a division to those found, and updates the bound of the divisions not found. Returns whether
+ * there may be more of them. */
 static bool take(struct quest *quest, const int *choice, double surrogate_s,
                  const struct program_result *result)
 {

@@ -4,17 +4,18 @@
  * minimises a surrogate: the sum of the stages' passes, plus the longest of them for every further
  * microbatch. It is neither a bound of a step's time nor exact (uneven stages, messages), so the
  * caller times the few best divisions. For orders other than 1F1B it minimises a lower bound. Rows
- * can express what a dynamic program over stages cannot: that all stages together have few types,
- * recompute the same number of layers, or share their host's memory.
+ * can express what a dynamic program over stages cannot: limits on the number of stage types (pairs
+ * of layers and recomputed layers), on host memory that stages share, and the demand that all
+ * stages recompute equally many layers.
  *
- * The program has a binary for each choice of each stage, exactly one of which is 1. The chosen
+ * The program has a 0-1 column for each choice of each stage, exactly one of which is 1. The chosen
  * layers add up to the model's, and a choice for one position in the model begins where the
- * previous stage ends. A column T is at least every stage's pass. Branch and bound can finish
- * because T is bounded on both sides. The lower bound of T is the least longest pass with which the
- * stages hold all layers; it is needed because the relaxation splits layers into fractions. The
- * upper bound: if a division's surrogate is within a guess, no pass exceeds the guess minus the
- * least possible sum, so longer choices get no column. If the optimum exceeds the guess, the
- * program is solved again with a larger guess. */
+ * previous stage ends. A column T is at least as long as every stage's pass (forward and backward
+ * of one microbatch). Branch and bound can finish because T is bounded on both sides. The lower
+ * bound of T is the least longest pass with which the stages hold all layers; it is needed because
+ * the relaxation splits layers into fractions. The upper bound: if a division's surrogate is within
+ * a guess, no pass exceeds the guess minus the least possible sum, so longer choices get no column.
+ * If the optimum exceeds the guess, the program is solved again with a larger guess. */
 #ifndef SEARCH_MILP_DIVISION_H
 #define SEARCH_MILP_DIVISION_H
 
@@ -45,12 +46,13 @@ struct stage_choices {
 struct division_problem {
     const struct stage_choices *stages;
     int num_stages, num_layers, num_microbatches;
-    bool in_any_order;   /* whether the surrogate is any_order_bound without reductions and updates
-                            (uneven/composition.h) */
-    int most_types;      /* maximum number of distinct pairs; 0: any number */
-    bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
-                            all */
-    double host_bytes;   /* limit per node; HUGE_VAL: no limit */
+    bool in_any_order; /* whether the surrogate is the lower bound for any order of passes
+                          (uneven/composition.h), without gradient reductions and optimizer steps */
+    int most_types; /* maximum number of distinct pairs (layers, recomputed layers); 0: any number
+                     */
+    bool same_recompute;           /* either all stages recompute the same number of layers, or each
+                                      recomputes all of its layers */
+    double host_bytes;             /* limit per node; HUGE_VAL: no limit */
     const struct host_node *nodes; /* nodes whose hosts have this limit */
     int num_nodes;
 };

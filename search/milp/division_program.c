@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* A program that is being built. Times are divided by least_longest_s, the least longest pass of
- * any division, so that T is around 1. Bytes in host memory are divided by a node's limit. */
+ * any division, so that T, the column for the longest pass, is around 1. Bytes in host memory are
+ * divided by a node's limit. */
 struct builder {
     const struct division_problem *problem;
     struct integer_program program;
@@ -52,10 +53,10 @@ static void add_term_s(struct builder *b, int stage, int i, double term_s)
         program_add_term(&b->program, b->column[stage][i], -term_s / b->least_longest_s);
 }
 
-/* Row: the number of microbatches times T is at least the stage's passes of all microbatches plus
- * the time until the first one arrives at the stage. With `back` the passes are those without
- * weight gradients, and the time until the last gradient has gone back to the first stage is
- * added. */
+/* Row: the number of microbatches times T (the least time per microbatch) is at least the time
+ * until the first microbatch arrives at the stage plus the stage's passes of all microbatches. With
+ * `back` the passes are those without weight gradients, and the time until the last gradient has
+ * gone back to the first stage is added. */
 static void add_way(struct builder *b, int stage, bool back)
 {
     double microbatches = b->problem->num_microbatches;
@@ -144,7 +145,7 @@ static void allow_type(struct builder *b, int used, const struct stage_choice *t
         }
 }
 
-/* Whether the choice is the first of its type that is a column. */
+/* Whether the choice has a column and no earlier choice of its type has one. */
 static bool is_new_type(const struct builder *b, int stage, int i)
 {
     for (int s = 0; s <= stage; s++)
@@ -191,7 +192,8 @@ static int most_recomputed(const struct builder *b)
 }
 
 /* One 0-1 variable for each number of recomputed layers, and one for recomputing all layers;
- * exactly one of them is 1. A stage's choice has that number, or recomputes all. */
+ * exactly one of them is 1. Each stage's choice recomputes that number of its layers, or all of
+ * them. */
 static void add_recompute(struct builder *b)
 {
     struct program_column binary = { .kind = COLUMN_BINARY };
@@ -245,8 +247,8 @@ static void exclude(struct builder *b, const struct division *division)
 
 /* --- one solve -------------------------------------------------------------------------------- */
 
-/* The longest pass of a division whose surrogate is at most guess_s, plus a tolerance for rounding.
- * The sum of the other passes is assumed to be the least possible. */
+/* An upper bound of the longest pass of any division whose surrogate is at most guess_s, with a
+ * tolerance for rounding. It assumes that all passes together take the least possible time. */
 static double most_pass_s(const struct division_problem *problem, double guess_s)
 {
     if (guess_s == HUGE_VAL)

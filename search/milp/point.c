@@ -188,7 +188,8 @@ static double least_bound_s(const struct divided_point *point, double limit_s, s
     return fmin(fronts_best_s(&fronts, layers), limit_s);
 }
 
-/* A lower bound of at least this value proves that no division is faster than the known one. */
+/* A lower bound that reaches this value proves that no division is faster than one that takes
+ * step_s. */
 static double cut_s(double step_s)
 {
     return step_s * (1 - proof_tolerance);
@@ -222,7 +223,8 @@ static bool no_division_holds(const struct divided_point *point)
     return limit_bytes > 0 && joint_mean_host_bytes(point->search, point->plan) > limit_bytes;
 }
 
-/* With a limit, computes the bound first, as most points have no division below the limit. */
+/* If the request has a limit of the step time, the bound is computed first, as most points have no
+ * division below the limit. */
 static struct expansion divide(const struct divided_point *point, struct arena *arena,
                                struct err *err)
 {

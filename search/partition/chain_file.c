@@ -43,7 +43,7 @@ static const struct field chain_fields[] = {
     { .name = "width", .kind = FIELD_INT, AT(width), .min = 1, .max = 1 << 30,
       .doc = "Number of values in a row of X." },
     { .name = "reduce_scatter", .kind = FIELD_BOOL, AT(has_reduce_scatter), .fallback = "true",
-      .doc = "Whether partial sums can be reduce-scattered; no: only all-reduced." },
+      .doc = "Whether partial sums can be reduce-scattered; false: they are only all-reduced." },
     { .name = "element_bytes", .kind = FIELD_NUMBER, AT(element_bytes), .min = 0.5, .max = 8, .fallback = "2",
       .doc = "Bytes of a value." },
     { .name = "memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, AT(memory_bytes), .min = 0,

@@ -132,8 +132,8 @@ static int compare(const void *a, const void *b)
     return memcmp(left->of, right->of, sizeof left->of);
 }
 
-/* Labels are sorted by key, then cost. A label stays if it is the first of its key or keeps fewer
- * bytes than all before it. Without a budget only the first stays. */
+/* Labels are sorted by key, then cost. A label stays if it is the first with its key or keeps fewer
+ * bytes than all earlier labels with this key. Without a budget only the first stays. */
 static void drop_dominated(struct labels *labels, bool has_budget)
 {
     qsort(labels->at, (size_t)labels->count, sizeof *labels->at, compare);

@@ -86,7 +86,7 @@ static struct scorer scorer_new(const struct layer_partition *of, struct arena *
     return scorer;
 }
 
-/* A recomputed layer keeps its input. */
+/* A recomputed layer keeps its input, which is counted at the layer's last operator. */
 static void keep_entrance(const struct scorer *scorer, struct partition_operator *last)
 {
     double bytes = scorer->hidden_bytes * scorer->in_flight;

@@ -1,5 +1,5 @@
-/* The operators of a layer, and the cost of each with each sharding. A mark is an op that stands
- * where ranks communicate and does nothing itself. */
+/* The operators of a layer, and the cost of each with each sharding. A mark is an op that does
+ * nothing itself; it only shows where ranks communicate. */
 #include "search/partition/layer_part.h"
 
 #include "sim/cost/compute.h"

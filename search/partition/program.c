@@ -61,7 +61,7 @@ static void add_operators(const struct partition_problem *problem, struct scale 
     }
 }
 
-/* Adds the row that makes the flow out of (or into) one sharding equal to its x. */
+/* Adds the row by which the flow out of (or into) one sharding equals the sharding's x. */
 static void add_side(struct integer_program *program, int choice, const int flow[NUM_SHARDINGS])
 {
     if (choice < 0)

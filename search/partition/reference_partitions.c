@@ -1,4 +1,4 @@
-/* Partitions in common use, and partitions that shard nothing. */
+/* Partitions in common use, and simple ones to compare them with. */
 #include "base/length.h"
 #include "search/partition/layer.h"
 
@@ -19,7 +19,7 @@ const struct known_partition known_partitions[] = {
     { "ulysses", "all operators by tokens, attention by heads; every rank has all weights",
       "Jacobs et al. 2023, arXiv:2309.14509",
       SHARDING_SEQUENCE, SHARDING_SEQUENCE, SHARDING_SEQUENCE, SHARDING_HIDDEN, SHARDING_SEQUENCE },
-    { "replicated", "every rank does everything", "",
+    { "replicated", "every rank computes everything", "",
       SHARDING_REPLICATED, SHARDING_REPLICATED, SHARDING_REPLICATED, SHARDING_REPLICATED,
       SHARDING_REPLICATED },
 };

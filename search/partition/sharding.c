@@ -8,7 +8,7 @@ const struct sharding_info shardings[NUM_SHARDINGS] = {
     [SHARDING_ROW] = { "row",
                        "each rank has some rows of the weights, and sums a part of each output",
                        PLACED_HIDDEN, PLACED_PARTIAL, PLACED_WHOLE, PLACED_HIDDEN },
-    [SHARDING_REPLICATED] = { "replicated", "every rank does the whole operator", PLACED_WHOLE,
+    [SHARDING_REPLICATED] = { "replicated", "every rank computes the whole operator", PLACED_WHOLE,
                               PLACED_WHOLE, PLACED_WHOLE, PLACED_WHOLE },
     [SHARDING_SEQUENCE] = { "sequence", "each rank has some tokens and all weights",
                             PLACED_SEQUENCE, PLACED_SEQUENCE, PLACED_SEQUENCE, PLACED_SEQUENCE },

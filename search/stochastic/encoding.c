@@ -103,7 +103,7 @@ static bool divides_gpus(const struct encoding *encoding, const struct point *po
     return encoding->space->num_gpus % ranks == 0;
 }
 
-/* True for the first of all orders with the same placement for the point's degrees. Only that order
+/* Whether the point's rank order is the first of those that place its ranks alike. Only that order
  * is used. */
 static bool is_first_order(const struct encoding *encoding, const struct point *point)
 {

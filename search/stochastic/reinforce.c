@@ -69,7 +69,8 @@ static int draw_digit(const struct policy *policy, int factor, struct random *rn
     int digit = 0;
     while (digit < last && (left -= policy->share[digit]) >= 0)
         digit++;
-    /* rounding may lead past the last allowed digit; then this one is taken */
+    /* because of rounding, the loop may end past the last allowed digit; then the last allowed one
+     * is taken */
     while (policy->share[digit] == 0)
         digit--;
     return digit;

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* The largest numbers of points in a row that may be outside the space or rejected: of random
- * points at a start, and of changed points in one step. */
+/* Limits of consecutive points that are outside the space or rejected: MOST_STARTS for random
+ * points at a start, MOST_STEPS for mutants in one step. */
 enum { MOST_STARTS = 10000, MOST_STEPS = 200 };
 
 struct scorer scorer_new(const struct search *search, const struct encoding *encoding,

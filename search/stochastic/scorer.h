@@ -4,8 +4,8 @@
  * its value x (2 + peak / GPU memory), which guides methods to plans that fit. Its seconds are a
  * lower bound, as timing the pipeline of a plan far over memory can take long. Every scored point
  * uses one unit of the budget, also plans over memory and repeated plans. A plan that breaks a rule
- * is rejected (masked) and uses no budget. With the mask off, for comparisons, such a plan uses one
- * unit too. */
+ * is rejected (masked) and uses no budget. For comparisons the mask can be switched off; then such
+ * a plan uses one unit too. */
 #ifndef SEARCH_STOCHASTIC_SCORER_H
 #define SEARCH_STOCHASTIC_SCORER_H
 

@@ -19,7 +19,7 @@ const struct strategy *strategy_find(const char *name)
     return NULL;
 }
 
-/* The best settings among those that tests/bench/bench_tuning.c tries. */
+/* The best of the settings that tests/bench/bench_tuning.c tries. */
 struct tuning tuning_default(void)
 {
     return (struct tuning){ .start_temperature = 0.3,

@@ -1,5 +1,5 @@
-/* How stages combine to a step. A suffix is the stages from one stage to the last, with their
- * layers. Its keys are a few numbers that describe its cost. */
+/* How the times of stages combine to the time of a step. A suffix is the stages from one stage to
+ * the last, with their layers. Its keys are a few numbers that describe its cost. */
 #include "search/uneven/composition.h"
 
 #include <math.h>
@@ -108,8 +108,8 @@ static double bound_s(const struct stage_table *table, const struct suffix *whol
     return whole->key[END] + whole->key[OPTIMIZER] + table->step_s;
 }
 
-/* Each stage before the suffix delays its END by at least a forward, its SPAN by a forward and a
- * backward, as bound_stage and any_order_stage add them. */
+/* Each stage before the suffix delays the suffix's END by at least one forward, and its SPAN by one
+ * forward and one backward, as bound_stage and any_order_stage do. */
 static double least_bound_s(const struct stage_table *table, const struct ahead *ahead,
                             const struct suffix *suffix)
 {
@@ -152,7 +152,8 @@ static struct suffix any_order_stage(const struct stage_table *table, int stage,
                             .key[OPTIMIZER] = larger(optimizer_s, behind->key[OPTIMIZER]) };
 }
 
-/* If stages do not wait for the norm of others, they add nothing to each other's time. */
+/* If no stage waits for the gradient norm of all stages, stages add nothing to each other's
+ * time. */
 static double least_any_order_s(const struct stage_table *table, const struct ahead *ahead,
                                 const struct suffix *suffix)
 {

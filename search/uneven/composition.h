@@ -16,7 +16,7 @@ struct suffix {
     double key[NUM_KEYS]; /* { 0 } is the empty suffix */
 };
 
-/* The least time that the stages before a suffix add to a step. */
+/* The least time that the stages before a suffix add to a step, in two parts. */
 struct ahead {
     double forward_s; /* time until the first microbatch reaches the suffix */
     /* forward_s, plus the time from when a gradient leaves the suffix until it has passed the first
@@ -52,8 +52,8 @@ extern const struct composition surrogate;
  * stage runs w warm-up forwards, then alternates forward (F) and backward (B), then runs w
  * backwards. Let R be the round trip of a microbatch through the later stages:
  * - its first backward comes after w forwards and after F + R;
- * - each of its n further rounds takes F + B, and any w in a row take at least a round trip F +
- *   B + R;
+ * - each of its n further rounds takes F + B, and any w of them in a row take at least a round trip
+ * F + B + R;
  * - its last w backwards take w B, and the last forward's gradient comes back after R.
  *
  * Earlier stages add their forward and backward of one microbatch. Each stage's reduction follows

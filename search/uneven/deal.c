@@ -72,8 +72,8 @@ int deal_most(const struct deal *deal, int stage)
                : 0;
 }
 
-/* The number of layers in the chunk, including those for which its head and its modules for later
- * tokens count. */
+/* The number of layers in the chunk. Its head and its MTP modules (multi-token prediction) count as
+ * the number of layers that take equally long. */
 static double weight_of(const struct deal *deal, const int *chunks, int chunk)
 {
     return chunk == deal->end_chunk ? chunks[chunk] + deal->end_layers : chunks[chunk];
@@ -91,7 +91,7 @@ void deal_next(const struct deal *deal, int stage, int *chunks)
     chunks[lightest]++;
 }
 
-/* Whether the stage has the chunk with the last layers, or a chunk after it. */
+/* Whether the stage has the chunk with the model's last layers, or a chunk after that one. */
 static bool has_end(const struct deal *deal, int stage)
 {
     for (int round = 0; round < deal->placement.chunks_per_stage; round++)
@@ -100,7 +100,8 @@ static bool has_end(const struct deal *deal, int stage)
     return false;
 }
 
-/* Chunks differ by at most one layer, and the last rounds have more. */
+/* Deals the layers so that chunks differ by at most one layer, and the chunks of the last rounds
+ * have more. */
 static void deal_alike(const struct deal *deal, int stage, int layers, int *chunks)
 {
     int rounds = deal->placement.chunks_per_stage;

@@ -2,12 +2,13 @@
  *
  * Not every division over chunks is searched, as there are far too many: each stage may have any
  * number of layers, and these are dealt to its chunks one by one, always to the chunk with the
- * fewest. Head and modules that predict later tokens count as layers of their chunks: as many as
- * take their time. Among chunks with equally many layers, the one of the last
- * round gets the layer, because chunks of earlier rounds hold more microbatches. So the chunks of a
- * stage take about the same time. Schedules are made for chunks that take about the same time.
- * Without this rule, the lower bound that ignores the order of passes would be lowest for plans
- * with nearly empty first chunks, although these are slow.
+ * fewest. The head and the MTP modules (multi-token prediction) count as additional layers of their
+ * chunks, namely as many layers as take equally long. Among chunks with equally many layers, the
+ * one of the last round (pass of a microbatch through all stages) gets the layer, because chunks of
+ * earlier rounds hold more microbatches. So the chunks of a stage take about the same time.
+ * Schedules are made for chunks that take about the same time. Without this rule, the lower bound
+ * that ignores the order of passes would be lowest for plans with nearly empty first chunks,
+ * although these are slow.
  *
  * With one chunk per stage the rule excludes no division. */
 #ifndef SEARCH_UNEVEN_DEAL_H
@@ -39,8 +40,8 @@ struct deal deal_of(const struct plan *plan, const struct model *model, double h
 /* Whether a stage has a chunk that may have layers, and not only the head. */
 bool deal_holds(const struct deal *deal, int stage);
 /* The smallest number of layers that a stage can have. Each chunk has at least one, except the
- * chunk with the last layers. That may have none if it has modules for later tokens, or if the
- * stage has several chunks. Chunks after it never have any. */
+ * chunk with the last layers. That chunk may have none if it has MTP modules, or if the stage has
+ * several chunks. Chunks after it never have any. */
 int deal_least(const struct deal *deal, int stage);
 /* The largest number of layers that a stage can have, if all others have their fewest. */
 int deal_most(const struct deal *deal, int stage);

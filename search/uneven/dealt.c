@@ -1,7 +1,7 @@
 /* The table of stages whose layers are dealt, that is divided over the stage's chunks by the rule
  * of search/uneven/deal.h. An option of a stage is a number of layers with its times. A place of a
- * chunk is a layer at which it may begin. A stage's chunk of round r is the one that a microbatch
- * visits in its r-th pass through the stages. */
+ * chunk is the index of a layer at which the chunk may begin. A stage's chunk of round r is the one
+ * that a microbatch visits in its r-th pass through the stages. */
 #include "search/uneven/dealt.h"
 
 #include "models/blocks.h"
@@ -65,7 +65,7 @@ static void list_all(struct filler *filler, int stage, int layers)
                    filler->chunks);
 }
 
-/* Does the same as list_all for this stage's chunks only, which suffices if all layers are of one
+/* The same as list_all, but only for this stage's chunks. This suffices if all layers are of one
  * kind. */
 static void list_own(struct filler *filler, int stage, int layers)
 {
@@ -127,7 +127,7 @@ static bool is_new_place(const struct filler *filler, const struct places *place
 }
 
 /* The places at which the chunk can begin when every other chunk has at least its fewest layers.
- * The last chunk that can have layers takes all that are left. */
+ * The last chunk that can have layers has only one place: it takes all layers that are left. */
 static struct places places_of(const struct filler *filler, int chunk, int layers,
                                struct arena *arena)
 {
@@ -185,8 +185,8 @@ static bool least_durations(struct filler *filler, int stage, const int *of_roun
 }
 
 /* In some schedules a forward of one chunk and a backward of the other run as a pair, which saves
- * time. Returns the most time that this can save with the stage's two chunks at any of their
- * places. */
+ * time. Returns the most time that such pairs can save, over all places of the stage's two
+ * chunks. */
 static double most_spared_s(struct filler *filler, int stage, const int *of_round,
                             const struct places places[2], double *durations_s)
 {
@@ -385,14 +385,14 @@ static double average_stage_s(struct filler *filler)
 
 /* The least time that a microbatch spends at a stage other than the last in its first chunk,
  * forward and backward, and in the two messages to the next stage. The chunk is assumed to have one
- * layer, of the kind that takes the least time. A chunk without layers has modules for later
- * tokens, which take longer. */
+ * layer, of the kind that takes the least time. A chunk without layers has MTP modules (multi-token
+ * prediction), which take longer. */
 static double least_way_s(struct filler *filler)
 {
     const struct model *model = filler->request->model;
     int chunks = placement_chunks(filler->deal.placement);
     if (chunks > 2 && filler->deal.end_chunk == 1)
-        return 0; /* no chunk has only blocks */
+        return 0; /* every chunk may have embedding or head */
     int chunk = chunks > 2 ? 1 : 0;
     double least_s = HUGE_VAL;
     for (int first = 0; first < model->layers; first++) {
@@ -410,10 +410,10 @@ static double least_way_s(struct filler *filler)
     return least_s + 2 * filler->table->lag_s;
 }
 
-/* The time for which a stage waits at the beginning and at the end of a step, averaged over the
- * stages. The first microbatch comes to it, and the last gradient leaves it, through the first
- * chunks of the stages before it, which are half of the other stages on average. With blocking
- * messages it is 0, as these differ between stages. */
+/* A lower bound of the time that a stage waits at the beginning and at the end of a step, averaged
+ * over the stages. The first microbatch reaches a stage, and its last gradient goes back, through
+ * the first chunks of the stages before it, on average half of the other stages. The bound is 0
+ * with blocking messages, whose times differ between stages. */
 static double half_ways_s(struct filler *filler)
 {
     if (filler->common.blocking || filler->common.validates)

@@ -11,14 +11,15 @@
 
 #include "search/uneven/stages.h"
 
-/* Arrays are in the arena. request->layers is not used. request->step_s is used, unless the
+/* Arrays are in the arena. request->layers is not used, nor is request->step_s if the gradient
  * exchange lets replicas differ. */
 struct stage_table dealt_table_new(struct evaluator *evaluator, const struct stage_request *request,
                                    struct arena *arena);
 
 /* Lower bounds of the step time of every division, which are much cheaper than a table.
- * dealt_floor_s returns as soon as its bound reaches limit_s. The function for a block is cheaper
- * still, and its bound is lower. */
+ * dealt_floor_s returns as soon as its bound reaches limit_s. dealt_block_floor_s, whose bound
+ * holds for all plans of a block (equal degrees and microbatch), is cheaper still and less
+ * tight. */
 double dealt_floor_s(struct evaluator *evaluator, const struct stack *stack,
                      const struct stage_request *request, double limit_s);
 double dealt_block_floor_s(struct evaluator *evaluator, const struct stack *stack,

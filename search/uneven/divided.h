@@ -5,9 +5,10 @@
 #include "search/space.h"
 #include "search/uneven/stages.h"
 
-/* The point's plan with layers[stage]; with recompute block:N, recomputed[stage] of them are
- * recomputed, and in a point that lists modules for each stage (plan_lists_parts) it is the stage's
- * set of recomputed modules. Lists are borrowed; a list of equal numbers is omitted. */
+/* The point's plan with layers[stage] layers on each stage. With recompute block:N,
+ * recomputed[stage] of these layers are recomputed. In a point that lists modules for each stage
+ * (plan_lists_parts), recomputed[stage] is the stage's set of recomputed modules. A point is a plan
+ * whose division of layers is open. Lists are borrowed; a list of equal numbers is omitted. */
 struct plan division_plan(const struct plan *point, const int *layers, const int *recomputed);
 
 /* The point's plan with the given layers of each chunk, for points whose divisions are dealt

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Adds one stage. ways[l] is the number of ways to divide l layers over the stages so far. A stage
- * of k layers counts one way; with `mixes` k + 1 ways, one for each number of recomputed layers. */
+ * with k layers is one way or, with `mixes`, k + 1 ways: one for each number of recomputed
+ * layers. */
 static void add_stage(double *ways, int layers, bool mixes)
 {
     double once = 0;

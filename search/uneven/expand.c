@@ -173,7 +173,8 @@ static void time_layers(struct expander *e)
     memcpy(e->kept, e->layers, (size_t)e->request->table->num_stages * sizeof *e->kept);
 }
 
-/* A stage without an option that fits keeps most_layers as its fewest and 0 as its most. */
+/* Finds the fewest and the most layers with which each stage fits. If it never fits, the fewest
+ * stays most_layers and the most stays 0. */
 static void find_ends(struct expander *e)
 {
     const struct stage_table *table = e->request->table;
@@ -240,7 +241,7 @@ static void run(struct expander *e)
     e->best.is_proved = true;
 }
 
-/* Begins with a division near the best: no front has suffixes that take longer. */
+/* Times a division near the best first, so that the fronts can drop suffixes that take longer. */
 static void time_seed(struct expander *e)
 {
     if (!stage_table_balance(e->request->table, e->layers))

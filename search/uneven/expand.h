@@ -2,13 +2,15 @@
  * by bounds.
  *
  * A prefix gives the layers of the first stages. Its bound is the bound of its best completion in
- * the fronts (uneven/fronts.h). Prefixes are taken by increasing bound and extended by the layers
- * of the next stage; complete divisions are timed. When the least bound of the remaining prefixes
- * reaches the fastest time, no remaining division is faster, so the fastest is proved.
+ * the fronts (uneven/fronts.h). Prefixes are taken by increasing bound, and each is extended by
+ * every number of layers of the next stage; complete divisions are timed. When the least bound of
+ * the remaining prefixes reaches the fastest time, no remaining division is faster, so the fastest
+ * is proved.
  *
  * If many divisions have a bound below the fastest time, the order of passes may make all of them
- * slower. Then prefixes are also bounded by least_s. It gets the fewest layers that each later
- * stage can have, i.e. those that are left if all other later stages have the most.
+ * slower. Then prefixes are also bounded by least_s, which takes the order of passes into account.
+ * For each later stage it gets the fewest layers that the stage can have: what is left when all
+ * other later stages have their most.
  *
  * Bounds and times add up in different orders, so differences below `proof_tolerance` are ties; of
  * a tie, the division timed first is kept. The result does not depend on threads: the table and the

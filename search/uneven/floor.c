@@ -13,8 +13,8 @@ struct least_stage {
     double optimizer_s;
 };
 
-/* The least time by which a middle stage's messages take longer than those of the second stage, the
- * only middle stage scored. */
+/* The least difference between the time of a middle stage's messages and that of the second stage's
+ * messages. Of the middle stages, only the second is timed. */
 static double least_messages_s(const struct plan *plan, const struct stage_common *common)
 {
     const struct boundary *boundaries = common->boundaries;
@@ -24,16 +24,18 @@ static double least_messages_s(const struct plan *plan, const struct stage_commo
     return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
 }
 
-/* The largest number of layers of a stage, which it has if each other stage has its fewest. */
+/* The largest number of layers of a stage: what is left if each other stage has its fewest. */
 static int most_layers(const struct model *model, const struct plan *plan)
 {
-    struct deal deal = deal_of(plan, model, 0); /* how long a head takes changes no range */
+    struct deal deal =
+        deal_of(plan, model, 0); /* the head's time, 0 here, does not affect the range */
     return deal_most(&deal, 0);
 }
 
 /* Iterates over the positions at which `layers` consecutive layers may take a different time.
  * Returns the next position after `first` at which the sequence of kinds differs from that one
- * layer earlier; a result beyond the model's layers means that there is none. Begin with 0. */
+ * layer earlier; a result beyond the model's layers means that there is none. The first call passes
+ * 0. */
 static int next_first(const struct model *model, int layers, int first)
 {
     if (model_num_kinds(model) == 1)
@@ -72,9 +74,9 @@ static struct least_stage least_stage(struct evaluator *evaluator, const struct 
     return least;
 }
 
-/* Of p stages, some stage has at least a p-th of the layers. Let T be its pass, A the sum of all
- * passes, x the time to reach it, m the number of microbatches and w those in flight. By the lower
- * bound's terms (composition.h)
+/* Of p stages, some stage has at least 1/p of the layers. Let T be its pass (forward and backward
+ * of one microbatch), A the sum of all stages' passes, x the forward time of the stages before it,
+ * m the number of microbatches and w those in flight. By the lower bound's terms (composition.h)
  * - for w < m the step takes at least x + m T and x + (m - w + 1) T + 2 (A - T - x), so at least
  *   their mean, A + (m - 1 - (w - 1) / 2) T;
  * - for w = m <= p it takes A + (m - 1) times the longer of forward and backward. */
@@ -88,9 +90,10 @@ static double span_floor_s(const struct least_stage *full, double all_s, double 
     return all_s + turns_s;
 }
 
-/* All stages together take at least the time that their layers would take on a stage with the most
- * layers, where most layers share a stage's fixed costs; with several kinds, at least the time of
- * any such number of consecutive layers. `full` is a stage with a p-th of the layers. */
+/* A lower bound of the step's passes. Per layer, a stage with the most layers takes the least time,
+ * as most layers share the stage's fixed costs; so all stages together take at least that time per
+ * layer. If layers are of several kinds, the fastest run of that many consecutive layers counts.
+ * `full` becomes a stage with 1/p of the layers. */
 static double work_floor_s(struct evaluator *evaluator, const struct model *model,
                            const struct plan *plan, const struct stage_common *common,
                            struct least_stage *full)
@@ -104,7 +107,8 @@ static double work_floor_s(struct evaluator *evaluator, const struct model *mode
     return span_floor_s(full, all_s, plan_microbatches(plan, model->batch), plan->pp);
 }
 
-/* The largest possible stage: all layers but one per other stage, all recomputed. */
+/* Computed for the largest possible stage: each other stage has one layer, and all layers are
+ * recomputed. */
 double lattice_once_s(struct evaluator *evaluator, const struct model *model,
                       const struct stack *stack, const struct plan *plan)
 {

@@ -13,8 +13,9 @@ struct growing {
     int count, capacity;
 };
 
-/* Relative tolerance: sums in different orders differ in their last bits, which must not make
- * suffixes differ. It lowers the bound by at most this fraction per stage. */
+/* Relative tolerance: times summed in different orders differ in their last bits, and suffixes that
+ * differ only there must count as equal. The tolerance lowers the bound by at most this fraction
+ * per stage. */
 static const double rounding = 1e-13;
 
 /* Sums of all stages' times in different orders differ by less than this. */
@@ -116,8 +117,8 @@ static int most_of_stage(const struct stage_table *table, int stage)
     return most;
 }
 
-/* Per stage, the largest number of layers that the earlier stages can have; the others must be on
- * later stages. */
+/* Per stage, the largest number of layers that the earlier stages can have; all further layers must
+ * be on later stages. */
 static int *most_before(const struct stage_table *table, struct arena *arena)
 {
     int *most = ARENA_ARRAY(arena, int, (size_t)table->num_stages + 1);
@@ -127,7 +128,7 @@ static int *most_before(const struct stage_table *table, struct arena *arena)
 }
 
 /* For each stage and number of layers before it, finds the least times that those layers add to a
- * step. Each member is a minimum over all divisions of those layers. */
+ * step. Each member of struct ahead is a minimum over all divisions of those layers. */
 static const struct ahead *least_ahead(const struct stage_table *table, struct arena *arena)
 {
     int row = table->num_layers + 1;

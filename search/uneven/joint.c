@@ -163,8 +163,8 @@ static bool is_new_node(const struct host_nodes *nodes, const double *ranks, int
     return true;
 }
 
-/* Stages repeat along the ranks: a node that begins at the same place in the sequence has the same
- * ranks per stage as an earlier one. */
+/* The sequence of stages repeats along the ranks. A node that begins at the same position of the
+ * sequence as an earlier node has the same number of ranks of each stage. */
 struct host_nodes joint_nodes(const struct search *search, const struct plan *plan,
                               struct arena *arena)
 {

@@ -49,7 +49,7 @@ const char *lattice_lacks(const struct search *search)
     if (!generator || (generator->rule && generator->rule->is_mirrored))
         return "a schedule with two copies of the model";
     if (plan_is_dealt(base) && !lattice_deals(search))
-        return "other schedules than 1f1b";
+        return "schedules other than 1f1b";
     return base->num_recompute_layers > 0 ? "given blocks of recompute" : NULL;
 }
 
@@ -68,7 +68,7 @@ static enum point_kind kind_of(const struct plan *base, int recompute)
 
 /* All sites of plans with the same numbers of stages and of chunks per stage. */
 struct stages_space {
-    struct space space;                /* with only this pp and vpp, and one list of layers */
+    struct space space; /* with only this pp and vpp, and one nearly even list of layers */
     double divisions[NUM_POINT_KINDS]; /* number of divisions that only this space has */
     size_t first_site;
 };
@@ -104,7 +104,7 @@ struct listing {
 enum { NUMBERS_OF_BLOCK = 64 };
 
 /* A site whose points are being listed. No rule depends on the rank order, so its plans are checked
- * in one order; then those that keep the rules are examined in each. */
+ * in one order; then the plans that keep the rules are examined in each order. */
 struct collector {
     const struct listing *listing;
     const struct stages_space *of;
@@ -119,8 +119,8 @@ struct collector {
     struct block_floors floors;
 };
 
-/* The bound of dealt layers holds for any division. The other one is tighter and takes longer, so
- * it is computed only if the first one is below limit_s. */
+/* dealt_block_floor_s holds for any division. lattice_block_floor_s, for 1F1B, is tighter and takes
+ * longer, so it is computed only if the first bound is below limit_s. */
 static double block_floor_s(const struct space *space, struct evaluator *evaluator,
                             const struct stack *stack, const struct plan *plan, double limit_s)
 {
@@ -219,9 +219,9 @@ static void count_broken(void *context, const struct plan_rule *rule, double cou
     collector->left_out->broken[plan_rule_number(rule)] += count * collector->num_orders;
 }
 
-/* The mean number of divisions per point. A rule holds for all divisions or for none. Excluded
- * recomputes are counted one by one, each with the mean number of divisions, so that the sum is
- * correct. */
+/* The mean number of divisions per value of recompute. A rule holds for all divisions of a point or
+ * for none. Values of recompute that a rule excludes are each counted with this mean, so that the
+ * total is correct. */
 static double mean_divisions(const struct stages_space *of)
 {
     const struct values *recompute = &of->space.recompute;
@@ -279,8 +279,8 @@ static int *nearly_even(const struct deal *deal, struct arena *arena)
     return chunks;
 }
 
-/* The part of a lattice's point that its words do not name: stages, chunks per stage, and the place
- * of modules for later tokens. */
+/* The choices that define one stages_space: stages, chunks per stage, and the place of the MTP
+ * modules (multi-token prediction). */
 struct stages_of {
     int pp, vpp;
     enum mtp_place mtp_place;
@@ -327,7 +327,8 @@ int lattice_stage_layers(const struct search *search, const struct plan *plan)
     return search->request->uneven ? 0 : plan_chunk_layers(plan, search->space->model, 0);
 }
 
-/* Every stage has L / p layers, and may recompute 0 ... L / p of them. */
+/* The number of ways to recompute if each of the p stages has L / p layers and recomputes 0 ... L /
+ * p of them. */
 static double count_even_mixes(int layers, int pp)
 {
     int most = layers / pp;
@@ -362,15 +363,15 @@ static int count_known(const struct search *search, const struct plan *plan, str
     return known;
 }
 
-/* The number of divisions of the layers over stages that each have at least their fewest layers. */
+/* The number of ways to divide the layers so that each stage has at least its fewest layers. */
 static double count_dealt(const struct deal *deal)
 {
     int stages = count_holding(deal), left = deal->num_layers - deal_least_sum(deal);
     return left < 0 ? 0 : count_divisions(left + stages, stages, false);
 }
 
-/* The same for 1F1B, with every number of recomputed layers per stage. If the last stage may have
- * no layers, two cases are added: it has some layers, or the stages before it have all. */
+/* The same for 1F1B, where each stage also recomputes any number of its layers. If the last stage
+ * may have no layers, the divisions with and without layers on it are added. */
 static double count_mixes(const struct deal *deal)
 {
     int stages = count_holding(deal);
@@ -380,9 +381,9 @@ static double count_mixes(const struct deal *deal)
     return divisions;
 }
 
-/* The number of divisions that the space does not have already; with block:N, the divisions with
- * none and full are subtracted too. If each stage may recompute a different set of modules, all
- * divisions are new. */
+/* The number of divisions that the space does not have already. With block:N the known divisions
+ * are subtracted twice, as the space has them without recompute and with full recompute. If each
+ * stage may recompute a different set of modules, all divisions are new. */
 static void count_new(const struct search *search, const struct plan *plan,
                       double divisions[NUM_POINT_KINDS], struct arena *arena)
 {
@@ -435,7 +436,7 @@ static bool begin_stages(const struct search *search, const struct stages_of *st
     return true;
 }
 
-/* Whether modules for later tokens may be at this place. */
+/* Whether the MTP modules (multi-token prediction) may be at this place. */
 static bool has_place(const struct space *space, enum mtp_place place)
 {
     if (space->mtp_is_fixed)
@@ -451,7 +452,8 @@ static int most_chunks(const struct space *space, int pp)
     if (generator->rule)
         return 2;
     bool is_open = !*base->schedule || strcmp(base->schedule, "interleaved") == 0;
-    int without_layers = space->model->mtp > 0 ? 2 : 1; /* at most so many chunks have none */
+    int without_layers =
+        space->model->mtp > 0 ? 2 : 1; /* upper limit of the number of chunks without layers */
     return is_open && pp > 1 ? (space->model->layers + without_layers) / pp : 1;
 }
 

@@ -1,11 +1,11 @@
 /* search/uneven/lattice.h - the points of a space whose layers can be divided unevenly.
  *
- * A point is a plan of the space without a division of layers: a number of chunks per stage, and
- * every value of order, tp, cp, sp, microbatch, pp, zero and recompute. The chunks are in 1F1B or
- * dealt (uneven/deal.h). With mixed recompute (recompute_mixes of the request), block:N with a
- * separate N per stage replaces `none` and `full` in 1F1B if the space has both. If it has `none`
- * and `selective`, each stage of a point with selective recompute repeats its own set of modules,
- * or none. As elsewhere in the search, a division of such a point counts once for all sets. */
+ * A point is a plan of the space without a division of layers: it has a value of each searched word
+ * (order, tp, cp, sp, microbatch, pp, zero, recompute) and a number of chunks per stage. The chunks
+ * are in 1F1B or dealt (uneven/deal.h). With mixed recompute (recompute_mixes of the request),
+ * block:N with a separate N per stage replaces `none` and `full` in 1F1B if the space has both. If
+ * it has `none` and `selective`, each stage of a point with selective recompute repeats its own set
+ * of modules, or none. A division of such a point is counted once, not once per set of modules. */
 #ifndef SEARCH_UNEVEN_LATTICE_H
 #define SEARCH_UNEVEN_LATTICE_H
 
@@ -40,8 +40,8 @@ bool lattice_deals(const struct search *search);
 bool lattice_mixes_parts(const struct search *search);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally
- * counts the divisions of all other points, and of those that break a rule. When ended early, some
- * points are missing. */
+ * counts the divisions of all other points, including points that break a rule. When ended early,
+ * some points are missing. */
 struct lattice lattice_new(const struct search *search, struct evaluators *evaluators,
                            double limit_s, struct tally *tally, struct arena *arena);
 

@@ -33,7 +33,7 @@ static void name_dealt(const struct search *search, struct text *name)
              is_fixed && base->vpp == 1 ? "" : ", dealt to its chunks one by one");
 }
 
-/* Describes which parts of the space are uneven, or why none are. */
+/* Describes which plans of the space are uneven, or why none are. */
 static const char *name_space(const struct search *search, struct arena *arena)
 {
     const struct search_request *request = search->request;

@@ -139,9 +139,9 @@ static bool is_as_before(const struct filler *filler, int stage, const struct st
            before->fits && before->recomputed == 0;
 }
 
-/* If the layers of a stage have the same kinds in the same order as the layers one position
- * earlier, time and memory are the same. So if the stage did not fit there or was too slow, the
- * same holds here. */
+/* If a stage that begins one layer later has layers of the same kinds in the same order, its time
+ * and memory are the same. So if the stage did not fit or was too slow one layer earlier, it does
+ * not fit or is too slow here too. */
 static bool is_as_earlier(const struct filler *filler, struct stage_share share,
                           const struct stage_option *earlier)
 {
@@ -166,10 +166,10 @@ static struct stage_option next_middle(const struct filler *filler, int stage,
     return next;
 }
 
-/* The most layers that a stage after `first` layers may have, from *least on; -1: it cannot begin
- * there. Each other stage needs its fewest layers, and the last stage that can have layers takes
- * all that are left. If all layers are equal, any number is allowed that leaves enough for the
- * others. */
+/* The range of layers that a stage may have if it begins after `first` layers: from *least to the
+ * returned number; -1: it cannot begin there. Each other stage needs its fewest layers, and the
+ * last stage that can have layers takes all that are left. If all layers are equal, any number is
+ * allowed that leaves enough for the others. */
 static int range_of(const struct filler *filler, int stage, int first, int *least)
 {
     const struct stage_table *table = filler->table;
@@ -243,8 +243,8 @@ static int most_within(const struct stage_table *table, int stage,
     return -1;
 }
 
-/* Gives each stage as many layers as it can take, which leaves the fewest for later stages, as
- * fewer layers never take longer. */
+/* Whether the stages hold all layers if each takes as many as it can. Fewer layers never take
+ * longer, so this is decisive if all layers are equal. */
 static bool equal_layers_are_held(const struct stage_table *table,
                                   double (*of_s)(const struct stage_option *option), double most_s)
 {
@@ -269,8 +269,9 @@ static bool *reached_at(const struct reached *reached, int stage, int layers)
     return &reached->at[(size_t)stage * reached->row + (size_t)layers];
 }
 
-/* Finds the layers at which each stage can begin. As layers differ, giving one stage its most
- * layers may start the next stage at a layer with which it does not fit. The caller frees `at`. */
+/* Finds the layers at which each stage can begin. With several kinds of layers it is not enough to
+ * give each stage its most layers, as the next stage may then begin with layers that do not fit.
+ * The caller frees `at`. */
 static struct reached reach(const struct stage_table *table,
                             double (*of_s)(const struct stage_option *option), double most_s)
 {
@@ -304,7 +305,8 @@ static bool holds_all(const struct stage_table *table,
     return holds;
 }
 
-/* The smallest possible value of a division's longest pass, which is the pass of some option. */
+/* The least longest time `of_s` of a stage that any division has. It is the time of some option, so
+ * it is found by bisection over all options' times. */
 static double least_longest_s(const struct stage_table *table,
                               double (*of_s)(const struct stage_option *option),
                               struct arena *arena)

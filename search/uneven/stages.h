@@ -4,12 +4,12 @@
  * Given its layers and recompute, a stage's times (evaluate_stage) and memory do not depend on the
  * other stages. So of all ways to hold k layers only the fastest that fits is needed: with block:N,
  * the one that recomputes the fewest layers, as k determines the forward time, each recomputed
- * layer lengthens the backward, and a longer backward makes no plan faster. In a plan that lists
- * the recomputed modules of each stage it is the set of modules with the shortest backward. The set
- * changes neither the forward nor messages. 1F1B's step is a maximum over sums of passes, so it
- * never falls when a pass gets longer, and each additional second of backward hides at most one
- * more second of the stage's gradient reduction (exposed_s). So each stage can choose alone. Of
- * sets that take the same time, the first in the request's order is chosen.
+ * layer lengthens the backward, and a longer backward makes no plan faster. If a plan lists the
+ * recomputed modules of each stage, only the set of modules with the shortest backward is needed.
+ * The set changes neither the forward nor messages. 1F1B's step is a maximum over sums of passes,
+ * so it never falls when a pass gets longer, and each additional second of backward hides at most
+ * one more second of the stage's gradient reduction. So each stage can choose alone. Of sets that
+ * take the same time, the first in the request's order is chosen.
  *
  * Middle stages differ only in messages and in memory, as no stage has more microbatches in flight
  * than the previous one. */
@@ -54,8 +54,8 @@ struct stage_table {
     double lag_s;   /* latency of a non-blocking message */
     double step_s;  /* once per step, the same for all divisions */
     struct stage_option *options; /* see stage_options */
-    /* Lower bounds over all divisions. after_s[stage]: from when the last gradient leaves the stage
-     * to the end of the first stage's reduction. HUGE_VAL: no division fits. */
+    /* Lower bounds over all divisions; HUGE_VAL: no division fits. after_s[stage]: time from the
+     * last gradient's leaving the stage to the end of the first stage's reduction. */
     double *after_s;
     double longest_optimizer_s;
     double longest_pass_s; /* forward and backward of one microbatch */

@@ -25,7 +25,7 @@ enum { ROUND = 8, SEED_ROUND = 64 };
  * and the lower bound. */
 static const double most_timed = 2000;
 
-/* The result of a point of the round. */
+/* The result of the search of one point, in a round. */
 struct point_result {
     struct arena arena;
     struct tally tally;
@@ -362,8 +362,8 @@ static bool must_stop_now(const struct rounds *rounds, struct tally *tally)
     return tally_must_stop(tally, rounds->search->request, rounds->search->start_s);
 }
 
-/* Offers a seed to the best plans. The seed has been timed, so it no longer counts among the
- * point's divisions that a bound excludes. */
+/* Offers a seed to the best plans. The seed has been timed, so it is no longer counted as a
+ * division that a bound excludes. */
 static void keep_seed(struct rounds *rounds, size_t index, struct tally *tally,
                       struct frontier *best)
 {
