@@ -127,8 +127,8 @@ static bool is_late(const struct bnb *bnb)
 }
 
 /* Whether a whole block is left out, because all its families are over the request's limit_s or do
- * not fit. Without a limit most blocks would stay, and if nothing fits and hints are wanted, the
- * plan of least memory is needed. */
+ * not fit. It is not tried without such a limit, as it would exclude few blocks, nor if the plan of
+ * least memory is needed as a hint when nothing fits. */
 static bool is_left_out(struct listing *listing, const struct plan *first, int families)
 {
     const struct search *search = listing->bnb->search;
@@ -210,8 +210,8 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     frontier_offer(at->tight, ranked);
 }
 
-/* Whether every plan with at least this memory can be left out: it is too large at any accepted
- * risk, and it is not needed as the plan with the least memory. */
+/* Whether every plan with at least this memory can be left out: it exceeds the memory, whatever the
+ * accepted risk, and it is not needed as the plan with the least memory. */
 static bool is_too_large(const struct examination *at, double floor_bytes)
 {
     return floor_bytes > at->bnb->search->system->fits_bytes &&
@@ -236,8 +236,8 @@ static bool examine_plan(void *context, const struct plan *plan)
     double worst_s = worst_step_s(bnb);
     struct plan lightest = parts_none(bnb->search->space, plan);
     double state_bytes = space_floor_bytes(&at->floors, evaluator, plan);
-    /* A plan that is too large is counted as such even if it is also too slow, so that counts do
-     * not depend on which plans a worker has seen. */
+    /* A plan that is both too large and too slow counts as too large, so that counts do not depend
+     * on which plans a worker has seen. */
     bool is_surely_large = state_bytes > bnb->search->system->fits_bytes;
     if (!is_surely_large && worst_s < HUGE_VAL &&
         evaluate_bound_s(evaluator, &lightest) * (1 - rounding) > worst_s) {
@@ -409,7 +409,7 @@ static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
         least_s = fmin(least_s, search_peak_floor_s(bnb->search));
     if (ranks_by_memory(bnb) && bnb->families.count > 0)
         least_s = fmin(least_s, bnb->families.at[0].floor_s);
-    /* plans of examined families may be over the limit by any amount */
+    /* an examined family may have untimed plans just above limit_s */
     if (bnb->search->request->limit_s > 0 && bnb->next > 0)
         least_s = fmin(least_s, bnb->search->request->limit_s);
     least_s *= 1 - rounding;

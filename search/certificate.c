@@ -39,7 +39,7 @@ bool certificate_can_be(const struct search_request *request, struct err *err)
         { request->placement, "--placement", "requires a space with one rank order" },
         { request->uneven || request->recompute_mixes,
           request->uneven ? "--uneven" : "--recompute-mixes",
-          "requires a space with the same recompute for all stages" },
+          "requires a space with equal layers and the same recompute for all stages" },
         { request->also != NULL, "--compare", "requires a space without added plans" },
     };
     for (int i = 0; i < LENGTH(rows); i++)
@@ -100,7 +100,7 @@ static void meet_plan(struct proof *proof, const struct plan *member)
         struct text layout = { 0 };
         plan_write(&plan, &layout);
         err_set(proof->err, ERR_SYSTEM, "--certificate",
-                "%s takes %.9g s, less than the best plan, %.9g s", text_get(&layout), step_s,
+                "%s takes %.9g s, less than the best plan (%.9g s)", text_get(&layout), step_s,
                 proof->answer_s);
         text_release(&layout);
     }
@@ -112,8 +112,8 @@ static void add_for_every_set(struct proof *proof, const struct plan *member, co
     json_array_append_new(add_member(proof, member, why, value), json_string("every set"));
 }
 
-/* A member with selective recompute represents all sets of modules. Either one row of the
- * certificate rules them all out, or each set has its own row. */
+/* A member with selective recompute represents all sets of modules. Either one entry of the
+ * certificate rules out all sets, or each set has its own entry. */
 static bool meet_member(void *context, const struct plan *member)
 {
     struct proof *proof = context;

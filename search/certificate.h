@@ -1,12 +1,13 @@
 /* search/certificate.h - a proof of a search's answer that others can check.
  *
- * It names the space by its fixed words and lists its splits, then each family of plans that breaks
- * no rule. A family is a set of plans that differ only in recompute and ZeRO. For each family it
- * states why no member is faster than the answer: one lower bound of all members' times or of their
- * memory, or for each member a broken rule of recompute or ZeRO, too much memory, a bound, or its
- * time. Families that are not listed break a rule. If no plan is feasible, the answer is null and
- * memory rules out every member. tests/search/certificate_check.h says what a checker confirms
- * without search/. */
+ * The certificate names the space by the layout words that the request fixes (such as tp8). It
+ * lists the splits (divisions of layers over stages) and each family of plans that breaks no rule.
+ * A family is a set of plans that differ only in recompute and ZeRO. For each family it states why
+ * no member is faster than the answer. Either a lower bound of all members' times or of their
+ * memory shows it, or each member has its own reason: it breaks a rule of recompute or ZeRO,
+ * exceeds the memory, or has a bound or a time that is not below the answer's. Families that are
+ * not listed break a rule. If no plan is feasible, the answer is null and memory rules out every
+ * member. tests/search/certificate_check.h says what a checker confirms without search/. */
 #ifndef SEARCH_CERTIFICATE_H
 #define SEARCH_CERTIFICATE_H
 
@@ -21,7 +22,7 @@ bool certificate_can_be(const struct search_request *request, struct err *err);
 /* The certificate of an answer that was proved to be the best of the request's space. It walks the
  * space again, so it does not depend on the method that found the answer or on the number of
  * workers. `answer` NULL: no plan of the space is feasible. NULL with an error when the space has a
- * faster plan, or a feasible one. */
+ * plan that is faster than the answer, or any feasible plan although `answer` is NULL. */
 json_t *certificate_of(const struct search_request *request, const struct scored_plan *answer,
                        struct err *err);
 

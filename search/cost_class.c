@@ -9,8 +9,8 @@
 static void scale_products(struct system *system, double factor, struct arena *arena)
 {
     (void)arena;
-    /* scales all matrix products, also those whose time comes from a measured product of nearly the
-     * same size */
+    /* this rate also scales products whose time is taken from a measured product of nearly the same
+     * size */
     system->profile.sustained *= factor;
     system->profile.batched_gemm_efficiency *= factor;
 }
@@ -111,4 +111,4 @@ const struct cost_class cost_classes[] = {
 // clang-format on
 const int num_cost_classes = LENGTH(cost_classes);
 _Static_assert(LENGTH(cost_classes) <= MOST_COST_CLASSES,
-               "struct robustness has too few places for these classes");
+               "MOST_COST_CLASSES is less than the number of classes");

@@ -24,8 +24,8 @@ double effective_s(const struct system *system, const struct model *model,
     return goodput_of(&run).run_s.mean;
 }
 
-/* Only if the interval between checkpoints is the whole run does the useful fraction of the run
- * depend on the run's length. */
+/* The iteration matters only if the run ends before its first checkpoint. Otherwise the useful
+ * fraction of the run does not depend on its length. */
 double effective_tokens(const struct system *system, const struct model *model,
                         const struct scored_plan *scored, double time_s)
 {

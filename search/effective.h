@@ -23,8 +23,8 @@ double effective_tokens(const struct system *system, const struct model *model,
                         const struct scored_plan *scored, double time_s);
 
 /* Sorts the top plans by effective_s. Returns false when a plan outside the top might still be the
- * best. This is decided for a plan with the step time of the last top plan and with checkpoint
- * copies that take no time. */
+ * best. No such plan can be better than one with the step time of the last top plan whose
+ * checkpoints take no time to copy, so this plan decides it. */
 bool effective_sort(const struct search_request *request, struct search_result *result);
 
 #endif

@@ -19,9 +19,9 @@ struct evaluators {
     int search;                  /* number of the current search */
 };
 
-/* Must be called before a search's workers start. Evaluators from before the call are invalid. A
- * model that differs in more than its depth discards all cached costs. `system` must outlast the
- * search. */
+/* Must be called before a search's workers start. The call invalidates all evaluators returned
+ * before. A model that differs in more than its depth discards all cached costs. `system` must
+ * outlast the search. */
 void evaluators_begin(struct evaluators *evaluators, int workers, const struct system *system,
                       const struct model *model);
 /* The evaluator of one worker, valid until the next search begins. */

@@ -5,8 +5,9 @@
 
 #include "base/arena.h"
 
-/* The plans of one block with one split, or of one site in all its rank orders (search/space.h
- * defines block, split and site). */
+/* The plans of one block with one split, or of one site. A block is the plans with equal rank
+ * order, degrees and microbatch; a site is a block in all rank orders; a split is a division of the
+ * layers over chunks (search/space.h). */
 struct family {
     size_t block;
     int split;
@@ -22,7 +23,7 @@ struct families {
 /* Grows the list. families_join frees it. */
 void families_add(struct families *families, struct family family);
 
-/* Joins the lists of `jobs` workers and sorts them by floor, then block, then split, so the order
+/* Joins the lists of `jobs` workers and sorts them by floor_s, then block, then split, so the order
  * does not depend on which worker found a family. In the arena; the workers' lists are freed. */
 struct families families_join(struct families *found, int jobs, struct arena *arena);
 

@@ -23,7 +23,7 @@ struct prepared {
 bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
                     struct err *err);
 
-/* Copies a walk's counts of plans, its reasons for exclusion and its bound to the result. */
+/* Copies a walk's counts of plans (evaluated, bounded, and excluded by each rule) to the result. */
 void search_fill_counts(const struct tally *tally, struct search_result *result);
 /* Copies the plans of the frontier to the result, best first, each with its full prediction. */
 void search_fill_top(const struct search *search, struct frontier *frontier,

@@ -65,8 +65,8 @@ static bool any_fits(const struct other *other, int num_gpus)
     return fits;
 }
 
-/* Goes in steps from `low` GPUs, where nothing fits, towards `high`, where a plan fits. It then
- * divides the step in which the first plan fits into smaller steps, until a step is one node. The
+/* Goes in equal steps from `low` GPUs, where nothing fits, towards `high`, where a plan fits. The
+ * step at which a plan first fits is then divided into smaller steps, until a step is one node. The
  * result is not always the least number: if a number of GPUs fails only because it does not divide
  * the batch, smaller numbers may fit. */
 static int refine(const struct other *other, int low, int high, int node)

@@ -28,7 +28,8 @@ static int num_orders(int num_placed)
     return orders;
 }
 
-/* The permutation whose Lehmer code is `number`; the expert axis is right before the data axis. */
+/* The permutation of the axes whose Lehmer code is `number`. The expert axis, which has no ranks of
+ * its own, is placed right before the data axis. */
 static void permute(int number, int order[MAX_AXES])
 {
     int left[MAX_AXES];
@@ -60,7 +61,8 @@ struct rank_orders orders_new(const struct plan *base, bool every, struct arena 
     return orders;
 }
 
-/* The axes that have one rank in both of the plan's grids. */
+/* The axes that have one rank in both of the plan's rank grids, that of the dense layers and that
+ * of the experts. */
 static void find_ones(const struct plan *plan, bool is_one[MAX_AXES])
 {
     struct grid grid = plan_grid(plan);

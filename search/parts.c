@@ -35,7 +35,7 @@ static bool may_be(const struct space *space, const struct plan *plan)
     return forbidden_allows(&space->forbidden, "recompute", plan) && !space_check(space, plan);
 }
 
-/* The sets that were tried for a candidate. */
+/* The sets of recomputed modules that were tried for a candidate. */
 struct trial_sets {
     const struct space *space;
     struct evaluator *evaluator;
@@ -139,7 +139,7 @@ double parts_choose(const struct space *space, struct evaluator *evaluator, doub
 {
     unsigned sets[MOST_SETS];
     double bytes[MOST_SETS], best_s = 0;
-    const double rounding = 1e-12; /* a bound is summed in another order */
+    const double rounding = 1e-12; /* bounds and peaks are summed in different orders */
     int best = 0, count = parts_that_fit(space, evaluator, most_bytes, plan, sets, bytes);
     for (int i = 0; i < count && count > 1; i++) {
         struct plan with = parts_plan(plan, sets[i]);

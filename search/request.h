@@ -31,7 +31,7 @@ struct search_request {
     const char *fix;    /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
     const char *forbid; /* words that no candidate may have: "tp8 sp"; all of an axis: "pp"; NULL */
     bool placement;     /* whether to search every rank order that changes the placement of ranks */
-    int chunks;         /* enum chunk_space (search/divisions.h) */
+    int chunks;         /* enum chunk_space (search/splits.h) */
     bool uneven;        /* whether also to divide the layers unevenly over stages */
     bool recompute_mixes;   /* whether each stage may recompute a different number of layers */
     bool recompute_modules; /* PARTS_ALL (search/parts.h), not with OBJECTIVE_MEMORY */

@@ -24,8 +24,8 @@ struct search_result {
     struct scored_plan *even_best; /* with_uneven: the fastest even plan; NULL: none fits */
     double oom_risk;               /* the request's accepted risk of running out of memory */
     double planned_bytes;          /* highest predicted peak memory that oom_risk allows */
-    /* The fastest plan that is predicted to fit with too high a risk, if it is faster than the best
-     * plan. */
+    /* The fastest plan that is predicted to fit but whose risk of running out of memory exceeds
+     * oom_risk, if it is faster than the best plan. */
     struct scored_plan *tight; /* NULL: none */
     bool proved_optimal;       /* false when ended early */
     double lower_bound_s;      /* lower bound of every plan's step time in the space */

@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Step times of all rivals in all draws. */
+/* Step times of all rivals in all draws, and the smallest change of each class that makes another
+ * rival the best (flip). */
 struct costs {
     const struct robust_request *request;
     double *step_s; /* [draw x num_rivals + rival]; HUGE_VAL: does not fit */

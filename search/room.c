@@ -49,8 +49,8 @@ double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluato
     return *bytes;
 }
 
-/* Modules for later tokens may share a table with the embedding or the head in one place and not in
- * another, so each place has its own bound. */
+/* MTP modules (multi-token prediction) may share their weights with the embedding or the head in
+ * one place and not in another, so each place has its own bound. */
 double space_least_floor_bytes(const struct space *space, struct evaluator *evaluator,
                                const struct plan *plan, double of_place[NUM_MTP_PLACES])
 {

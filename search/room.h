@@ -15,8 +15,8 @@ double space_peak_bytes(const struct space *space, struct evaluator *evaluator, 
 double space_least_bytes(const struct space *space, struct evaluator *evaluator,
                          const struct plan *plan);
 
-/* Lower bounds of the peaks of one block's candidates, per ZeRO stage, in any rank order.
- * Zero-initialise. */
+/* Lower bounds, per ZeRO stage, of the peaks of one block's candidates in any rank order. A block
+ * is the candidates with equal degrees and microbatch. Zero-initialise. */
 struct block_floors {
     double bytes[NUM_ZERO_STAGES]; /* 0: not known yet */
 };
@@ -24,7 +24,8 @@ struct block_floors {
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan);
 /* The least space_floor_bytes of all candidates that differ from the plan only in recompute, ZeRO
- * and the division into chunks, and of those with modules for later tokens in each place. */
+ * and the division into chunks. of_place gets the same minimum for each place of the MTP modules
+ * (multi-token prediction). */
 double space_least_floor_bytes(const struct space *space, struct evaluator *evaluator,
                                const struct plan *plan, double of_place[NUM_MTP_PLACES]);
 

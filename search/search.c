@@ -1,5 +1,5 @@
-/* Runs a search: checks the request, calls the method, and puts the answer in order. An exclusion
- * is a reason why plans were refused, with their number. */
+/* Runs a search: checks the request, calls the method, and sorts the answer. An exclusion is a
+ * reason why plans were excluded, with their number. */
 #include "search/search.h"
 
 #include "base/clock.h"
@@ -169,9 +169,10 @@ static bool can_divide(const struct search_method *method, const struct search_r
 {
     if (search_method_divides(method) || (!request->uneven && !request->recompute_mixes))
         return true;
-    return err_set(err, ERR_USAGE, request->uneven ? "--uneven" : "--recompute-mixes",
-                   "expected the method bnb, dp or milp; the method %s has only equal stages",
-                   method->name);
+    return err_set(
+        err, ERR_USAGE, request->uneven ? "--uneven" : "--recompute-mixes",
+        "expected the method bnb, dp or milp; the method %s searches only plans with equal stages",
+        method->name);
 }
 
 static bool can_join(const struct search_method *method, const struct search_request *request,
@@ -188,8 +189,8 @@ static bool can_join(const struct search_method *method, const struct search_req
                    method->name);
 }
 
-/* Rejects the objective memory if modules to recompute are to be chosen, as they are chosen for the
- * shortest step. */
+/* Rejects the objective memory together with the choice of modules to recompute, as these are
+ * chosen for the shortest step. */
 static bool can_pick(const struct search_request *request, struct err *err)
 {
     if (!request->recompute_modules || request->objective != OBJECTIVE_MEMORY)
@@ -267,7 +268,7 @@ static bool run_method(const struct search_request *request, struct search_resul
     return ok;
 }
 
-/* Searches for more and more of the fastest plans until the cheapest plan must be among them. */
+/* Lists more and more of the fastest plans until the cheapest plan is proved to be among them. */
 static bool run_for_cost(const struct search_request *asked, struct search_result *result,
                          struct err *err)
 {

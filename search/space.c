@@ -69,8 +69,8 @@ static struct values list_etps(const struct space *space, struct arena *arena)
     return space->model->experts > 0 ? copy_values(etps, LENGTH(etps), arena) : one_value(1, arena);
 }
 
-/* A layout word with its list of values: the word's own values, the result of `list`, or an axis's
- * degrees. A fixed word has one value. */
+/* A layout word with its list of values: all values that the word has, the result of the function
+ * `list`, or an axis's degrees. A fixed word has one value. */
 struct domain {
     const char *token;
     size_t values; /* offset of its list in struct space */
@@ -293,7 +293,8 @@ static bool any_fits(const struct space *space,
     return false;
 }
 
-/* Whether some split divides the layers. If none does, one invalid split stands for all. */
+/* Whether some split (division of layers over chunks) exists for this pp. If none does, the space
+ * lists one invalid split, so that the broken rule is reported. */
 static bool may_split(const struct space *space, int pp)
 {
     if (space->chunks == CHUNKS_EVEN)
@@ -301,8 +302,8 @@ static bool may_split(const struct space *space, int pp)
     return pp <= space->model->layers + 2;
 }
 
-/* A necessary condition for the rules about heads, stages and batch. Few numbers of GPUs satisfy
- * it. */
+/* A necessary condition for the rules about heads, stages and batch. With most numbers of GPUs no
+ * degrees satisfy it. */
 static bool may_keep_rules(const struct space *space, const struct plan *plan)
 {
     for (int kind = 0; kind < model_num_kinds(space->model); kind++)
@@ -552,7 +553,8 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
     return stands && forbidden_allows(&space->forbidden, "dp", plan);
 }
 
-/* The error is set already, so rules format no text. */
+/* An error that is already set, so that rules do not format their message, which nobody reads
+ * here. */
 static struct err unread(void)
 {
     struct err err;
@@ -584,7 +586,8 @@ bool space_may_shard(const struct space *space, const struct plan *plan)
     return !stack_refuses(space, plan) && plan_shard_rule()->holds(&of, &ignored);
 }
 
-/* The first broken rule, if `broken` is the first that does not depend on the stack. */
+/* The first broken rule, given `broken`, the first broken one of those that do not depend on the
+ * stack. */
 static const struct plan_rule *with_stack(const struct space *space, const struct plan *plan,
                                           const struct plan_rule *broken)
 {
@@ -654,8 +657,9 @@ static bool has_possible(const struct space *space, const struct plan *first)
     return false;
 }
 
-/* `plan` is the family's first candidate, which keeps the rules of its block. If shards do not
- * divide the data ranks, the groups cannot be timed and only the broken rules are reported. */
+/* `plan` is the family's first candidate, which keeps the rules of its block. If the size of a
+ * sharding group does not divide the data ranks, the plan's groups do not exist, so nothing is
+ * timed and only the broken rules are reported. */
 static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {

@@ -13,7 +13,8 @@
  *   sp           off, and on where tp is over 1
  *   microbatch   1 2 4 8 16
  *   pp           divisors of the GPUs
- *   vpp, stages  the splits of search/splits.h; one even chunk where there is none
+ *   vpp, stages  the splits of search/splits.h (divisions of layers over chunks), or one even split
+ *                if there is none
  *   recompute    none selective full; where full does not fit, full:K replaces it, as both take
  *                equally long; K is the least with which it fits, or else the K with the least
  *                memory
@@ -94,9 +95,9 @@ struct space_request {
 bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
                struct err *err);
 
-/* Number of combinations of degrees of all axes with ranks of their own except data, in the order
- * of `axes`, the last fastest. space_degrees sets one combination and dp; false: the degrees do not
- * divide the GPUs. */
+/* Number of combinations of degrees of all axes except dp and the axes folded over others (such as
+ * ep). They are in the order of `axes`, the last axis fastest. space_degrees sets one combination
+ * and dp; false: the degrees do not divide the GPUs. */
 size_t space_num_degrees(const struct space *space);
 bool space_degrees(const struct space *space, size_t number, struct plan *out);
 

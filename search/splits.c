@@ -18,8 +18,8 @@ struct list {
     struct arena *arena;
 };
 
-/* Whether the list has a split with this vpp, these layers and this place of modules for later
- * tokens; `layers` is NULL for an even one. */
+/* Whether the list has a split with this vpp, these layers and this place of the MTP modules
+ * (multi-token prediction). `layers` is NULL for an even split. */
 static bool is_listed(const struct list *list, int vpp, const int *layers, enum mtp_place mtp_place)
 {
     size_t bytes = (size_t)(list->request->pp * vpp) * sizeof *layers;
@@ -52,8 +52,8 @@ static void add(struct list *list, int vpp, enum split_kind kind, const int *lay
     list->found.at[list->found.count++] = (struct split){ vpp, kind, layers, place };
 }
 
-/* Splits with `most` layers in each chunk, except `first` fewer in the first and `last` fewer in
- * the last. */
+/* The layers of the chunks: `most` in each, but `first` fewer in the first chunk and `last` fewer
+ * in the last. */
 static const int *ends_shorter(struct list *list, int chunks, int most, int first, int last)
 {
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);
@@ -65,9 +65,10 @@ static const int *ends_shorter(struct list *list, int chunks, int most, int firs
 }
 
 /* Divides the layers over the first `used` chunks so that their numbers differ by at most one; the
- * last of these chunks counts as having `more` layers in addition. NULL if it would have fewer than
- * `more`. If layers are missing, that chunk is shortened first, then the first chunk, which has the
- * embedding, then the chunks of the first stages, which hold the most microbatches. */
+ * last of these chunks counts as having `more` layers in addition. Returns NULL if this count would
+ * be less than `more`. Chunks with one layer less are chosen in this order: that chunk first, then
+ * the first chunk, which has the embedding, then the chunks of the first stages, which hold the
+ * most microbatches. */
 static const int *nearly_even(struct list *list, int chunks, int used, int more)
 {
     int num_layers = list->request->model->layers + more;
@@ -82,7 +83,7 @@ static const int *nearly_even(struct list *list, int chunks, int used, int more)
     return layers[used - 1] < 0 ? NULL : layers;
 }
 
-/* Splits whose last chunks have no blocks. */
+/* Adds the splits whose last chunks hold only MTP modules or the head. */
 static void add_without_blocks(struct list *list, int vpp)
 {
     const struct split_request *request = list->request;
@@ -91,7 +92,8 @@ static void add_without_blocks(struct list *list, int vpp)
     if (modules == 0 || chunks - 1 > num_layers)
         return;
     add(list, vpp, SPLIT_ENDS_ALONE, nearly_even(list, chunks, chunks - 1, 0));
-    if (request->pp == 2) /* the modules would be on the embedding's stage */
+    if (request->pp ==
+        2) /* a chunk before the head's would be on the first stage, with the embedding */
         return;
     const int *with_blocks = nearly_even(list, chunks, chunks - 1, modules);
     if (with_blocks)
@@ -99,9 +101,9 @@ static void add_without_blocks(struct list *list, int vpp)
     add(list, vpp, SPLIT_LATER_ALONE, nearly_even(list, chunks, chunks - 2, 0));
 }
 
-/* The chunks, if the first, the last and each middle stage have these numbers of layers. NULL if
- * the first stage has more layers than a middle one, or if the first or the last has fewer than
- * `least_end`. */
+/* The layers of the chunks, if each middle stage has `middle` layers, the last stage `last`, and
+ * the first stage the rest. NULL if the first stage has more layers than a middle one, or if the
+ * first or the last has fewer than `least_end`. */
 static const int *stages_of(struct list *list, int vpp, int middle, int last, int least_end)
 {
     const struct split_request *request = list->request;
@@ -144,8 +146,8 @@ static void add_light(struct list *list, int vpp)
         add(list, vpp, SPLIT_LIGHTER_LAST, lighter);
 }
 
-/* One layer of the last chunk moves to the last chunk of a stage in the middle, if all chunks are
- * equal: the head takes its place. A longer stage in the middle delays the other stages less than a
+/* Equal chunks, but one layer of the last chunk moves to the last chunk of a stage in the middle,
+ * to make up for the head's time. A longer stage in the middle delays the other stages less than a
  * longer stage at an end. */
 static const int *one_moved(struct list *list, int chunks)
 {
@@ -201,8 +203,9 @@ struct splits splits_of(const struct split_request *request, struct arena *arena
     int most = request->pp > 1 ? (request->model->layers + 2) / request->pp : 1;
     int first = request->vpp > 0 ? request->vpp : 1;
     int last = request->vpp > 0 ? request->vpp : most > 1 ? most : 1;
-    /* A vpp has at most these splits: an even one, two that count ends as layers, two with a light
-     * last stage, one with a layer moved, and three with chunks that have no blocks. */
+    /* A vpp has at most these splits: an even one, two that count embedding or loss as layers, two
+     * with a light last stage, one with a layer moved, and three with chunks that have no
+     * layers. */
     enum { MOST_OF_VPP = 9 };
     struct list list = { .request = request, .arena = arena };
     list.found.at = ARENA_ARRAY(arena, struct split, (size_t)(MOST_OF_VPP * (last - first + 1)));

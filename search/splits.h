@@ -1,5 +1,5 @@
 /* search/splits.h - ways to divide the layers of a model over the chunks of a pipeline, and to
- * place its modules that predict later tokens.
+ * place its MTP modules (multi-token prediction).
  *
  * These are the splits that Megatron-Core's arguments and layout strings can express. Divisions
  * that need a full list are searched by search/uneven. */
@@ -33,14 +33,14 @@ enum split_kind {
     SPLIT_LIGHTER_LAST, /* the same with one layer less in each chunk of the last stage (h) */
     /* equal chunks, but one layer of the last chunk moves to a stage in the middle (h) */
     SPLIT_ONE_MOVED,
-    /* Models with modules that predict later tokens. All other splits have these modules in the
-     * chunk of the head and the last blocks. The chunks with blocks differ by at most one layer,
-     * where a module counts as a layer. In Megatron's layout strings, t is a layer, m a module, L
-     * the loss and | begins a chunk. */
-    SPLIT_ENDS_ALONE,  /* "|mL": modules and head are a chunk without blocks */
-    SPLIT_HEAD_ALONE,  /* "tm|L": the head is a chunk without blocks; the modules are in the one
+    /* Splits for models with MTP modules. All other splits have these modules in the chunk of the
+     * head and the last layers. The other chunks differ by at most one layer; a module counts as a
+     * layer. In Megatron's layout strings, t is a layer, m a module, L the loss and | begins a
+     * chunk. */
+    SPLIT_ENDS_ALONE,  /* "|mL": modules and head are a chunk without layers */
+    SPLIT_HEAD_ALONE,  /* "tm|L": the head is a chunk without layers; the modules are in the chunk
                           before it */
-    SPLIT_LATER_ALONE, /* "|m|L": modules and head are two chunks without blocks */
+    SPLIT_LATER_ALONE, /* "|m|L": modules and head are two chunks without layers */
     SPLIT_GIVEN,       /* the base plan's list */
     SPLIT_ALSO,        /* the list of a plan that is added to the space */
     NUM_SPLIT_KINDS

@@ -1,6 +1,6 @@
 /* A walk that keeps the plans which no other plan dominates in time and memory. A family is a set
- * of plans that differ only in recompute and ZeRO; a site is the families that differ only in rank
- * order. A floor is a lower bound of their step times. */
+ * of plans that differ only in recompute and ZeRO; a site is a set of families with equal degrees
+ * and microbatch, in all rank orders. A floor is a lower bound of step times. */
 #include "search/sweep.h"
 
 #include "base/parallel.h"
@@ -128,8 +128,8 @@ static void exclude(void *context, const struct plan_rule *rule, double count)
     tally_broken(&look->worker->tally, rule, count * look->orders.count);
 }
 
-/* Whether no plan of the site is needed. The bound that holds for the given rank orders is the last
- * one, as it needs the costs of the pieces (layers, embedding, head) in every order. */
+/* Whether no plan of the site is needed. The bound that depends on the rank orders is computed
+ * last, as it needs the costs of the pieces (layers, embedding, head) in every order. */
 static bool site_is_out(struct look *look, const struct plan *first, int families)
 {
     struct evaluator *evaluator = look->worker->evaluator;

@@ -41,9 +41,10 @@ static struct time_to_accuracy to_accuracy(const struct search_request *request,
     return time_to_accuracy(convergence, request->system, request->model, plan, step_s);
 }
 
-/* The number of steps depends only on exchange, data ranks and tensors. So one plan with that many
- * data ranks, and no other parallel axis, represents all. Compressing exchanges are never ruled out
- * this way. */
+/* Whether a plan with this exchange and number of data ranks may be the best. The number of steps
+ * depends only on these two, so a plan without any other parallel axis stands for all. This does
+ * not hold for compressing exchanges, which are never ruled out: their steps also depend on the
+ * shapes of the sharded tensors. */
 static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
 {
     if (exchange_method_of(exchange)->compressor)
@@ -146,10 +147,10 @@ bool search_time_to_accuracy(const struct search_request *request, struct accura
 {
     *result = (struct accuracy_result){ .proved = true };
     if (fixes(request->fix, "exchange") || fixes(request->fix, "dp"))
-        return err_set(
-            err, ERR_USAGE, "--fix",
-            "dp and exchange are chosen by time-to-accuracy, so they cannot be fixed; found \"%s\"",
-            request->fix);
+        return err_set(err, ERR_USAGE, "--fix",
+                       "the objective accuracy chooses dp and exchange, so --fix cannot contain "
+                       "them; found \"%s\"",
+                       request->fix);
     double start_s = clock_now_s();
     struct prepared prepared;
     if (!search_prepare(request, &result->arena, &prepared, err))

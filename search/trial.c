@@ -7,9 +7,9 @@
 #include <math.h>
 
 const double sure_enough = 0.95;
-/* A trial on fewer GPUs is preferred if its chance is at most this much lower. With 0.005, the
- * choice is sure after three trials in 89 % of the cases of tests/search/test_trial.c; with 0.004
- * or less, in 92 %. */
+/* A trial on fewer GPUs is preferred if the probability of choosing the fastest plan is at most
+ * this much lower. In tests/search/test_trial.c three trials make the choice sure in 92 % of the
+ * cases with 0.004 or less, and in 89 % with 0.005. */
 static const double as_good = 0.004;
 
 bool trial_predict(const struct trial_place *place, const struct plan *plan, int gpus, double batch,
@@ -96,8 +96,9 @@ static bool is_chosen(const struct pick *pick, int trial)
     return false;
 }
 
-/* Sets place `at` of the n chosen trials to the best trial. Among trials that are about equally
- * good it prefers those on the fewest GPUs, then the most informative. */
+/* Sets element `at` of the n chosen trials to the trial with which they find the fastest plan most
+ * often. Among trials that are about equally good it prefers those on the fewest GPUs, then the
+ * most informative. */
 static struct outlook fill(struct pick *pick, int at, int n)
 {
     struct outlook best = { -1, 0 };

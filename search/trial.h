@@ -2,8 +2,8 @@
  *
  * A rival is one of these plans. A trial runs a rival with fewer replicas on fewer GPUs: each rank
  * keeps its kernels, microbatches and stage; only groups of data ranks are smaller. The belief
- * (sim/engine/belief.h) is the joint distribution of all step times; a measured trial changes
- * it. */
+ * (sim/engine/belief.h) is the joint distribution of all rivals' step times, given the trials
+ * measured so far. */
 #ifndef SEARCH_TRIAL_H
 #define SEARCH_TRIAL_H
 
@@ -13,7 +13,7 @@
 struct trial {
     int rival;
     int gpus;
-    double batch; /* batch in sequences: as many microbatches as the rival's, of fewer replicas */
+    double batch; /* batch in sequences; each replica has as many microbatches as in the rival */
     struct scored_plan plan;
 };
 
@@ -30,7 +30,7 @@ bool trial_predict(const struct trial_place *place, const struct plan *plan, int
 /* The rival on the fewest GPUs on which it keeps the rules and fits; at most all GPUs. */
 struct trial trial_of(const struct trial_place *place, const struct plan *rival, int number,
                       struct arena *arena);
-/* Whether a plan is the rival's, on any number of GPUs. */
+/* Whether the plan is a trial of the rival: the same plan, with any number of replicas. */
 bool trial_is_of(const struct plan *plan, const struct plan *rival);
 
 enum { MOST_TRIALS = 3 };

@@ -79,8 +79,8 @@ static bool score(void *context, const struct plan *plan)
     return true;
 }
 
-/* Whether a plan that needs at least floor_bytes can be skipped: it does not fit and, if the plan
- * of least memory is wanted, cannot be that plan. */
+/* Whether a plan that needs at least floor_bytes can be skipped: it does not fit, and it is not
+ * needed as the plan of least memory. */
 static bool is_too_large(const struct visit *visit, double floor_bytes)
 {
     const struct walk *walk = visit->run->walk;

@@ -14,8 +14,8 @@ struct walk {
     const struct space *space;
     double start_s;             /* start of the time limit by clock_now_s() */
     bool only_whether_any_fits; /* stop at the first plan that fits; its time is not computed */
-    bool tells_why; /* with only_whether_any_fits: whether the tally of the whole walk is filled in
-                       if no plan fits */
+    bool tells_why; /* with only_whether_any_fits: if no plan fits, fill in the whole tally, with
+                       the reasons */
     /* Called with each plan that fits, in the worker's thread. May be NULL. */
     void (*fits)(void *context, int worker, const struct ranked_plan *plan);
     void *context;

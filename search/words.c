@@ -101,8 +101,8 @@ static bool has_schedule_token(const struct plan_token *token)
     return strcmp(token->name, "schedule") == 0;
 }
 
-/* Compares the texts of values. A schedule is compared with the one that vpp implies, which the
- * text of a layout omits. */
+/* Compares values as text. Schedules are compared by name, because a layout omits the schedule that
+ * its vpp implies. */
 static bool matches(const struct forbidden_word *word, const struct plan *plan)
 {
     if (has_schedule_token(word->token) && !word->all_others)

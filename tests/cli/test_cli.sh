@@ -511,7 +511,7 @@ shows '"event_gain": 0.1'
 run 2 "${uneven[@]}" --certificate proof.json
 says '^simsearch: --uneven: cannot be combined with --certificate'
 run 2 "${uneven[@]}" --method exhaustive
-says '^simsearch: --uneven: expected the method .*; the method exhaustive has only equal stages'
+says '^simsearch: --uneven: expected the method .*; the method exhaustive searches only plans with equal stages'
 run 2 "${uneven[@]}" --objective memory
 says '^simsearch: --objective: expected time or cost with uneven stages'
 
