@@ -1,5 +1,6 @@
 /* exec/chunk.h - runs one chunk of the model for one microbatch: its pieces (embedding, layers,
- * head) in order, with recompute and ZeRO's gathers and drops in between. */
+ * head) in order. In between it recomputes activations, and gathers and frees the weights that ZeRO
+ * shards. */
 #ifndef EXEC_CHUNK_H
 #define EXEC_CHUNK_H
 
@@ -13,12 +14,14 @@ enum { NUM_PASSES = INSTR_BACKWARD_WEIGHT + 1 };
 struct chunk {
     struct piece *pieces;
     int num_pieces;
-    struct store **stores; /* stores of the pieces' weights, each listed once */
+    struct store **stores; /* the arrays that hold the pieces' weights, gradients and optimizer
+                              state (exec/ops/store.h), each listed once */
     int num_stores;
     struct store **units;                 /* [piece] store of the piece; NULL: it has no weights */
     struct pass_steps passes[NUM_PASSES]; /* [opcode] */
     /* [opcode] like `passes`, for the chunk's last backward in a training step, which also reduces
-     * whole gradients; .at is NULL if REDUCE_GRAD reduces all of them */
+     * the gradients of each piece when they are complete; .at is NULL if the instruction
+     * REDUCE_GRAD reduces all of them */
     struct pass_steps last[NUM_PASSES];
 };
 
@@ -40,7 +43,7 @@ struct chunk_call {
                    gradient of its output, as in machine_backward */
 };
 
-/* Whether this pass reduces whole gradients on the data lane (the stream of data ranks'
+/* Whether this pass reduces complete gradients on the data lane (the stream of data ranks'
  * collectives). */
 static inline bool chunk_reduces_whole(const struct chunk_call *call)
 {

@@ -407,7 +407,8 @@ static bool judge(const struct launcher *launcher, int *status, struct err *err)
     snprintf(where, sizeof where, "rank %d", still);
     return still < 0 ? blame(launcher, err)
                      : err_set(err, ERR_SYSTEM, where,
-                               "did not end on request and was killed; rank %d had ended the run",
+                               "did not end on request and was killed; the run had ended because "
+                               "rank %d had failed",
                                launcher->culprit);
 }
 

@@ -4,8 +4,8 @@
  * A step issues the same passes many times. A pass takes its memory in a fixed order and reads its
  * microbatch from a fixed place (exec/feed.h). So when it starts with the same used and free memory
  * as before, it reads and writes the same addresses. The first time a pass is seen it is issued
- * directly, which also tunes its products; the second time it is captured; from the third time on
- * its graph is launched. Before a launch the issuing code still runs on the host for its
+ * directly, which also tunes its matrix products; the second time it is captured; from the third
+ * time on its graph is launched. Before a launch the issuing code still runs on the host for its
  * bookkeeping: allocation of memory, and records of the microbatch. Only a chunk's compute is
  * captured. Messages between stages, waits for other streams and the copy of the tokens are issued
  * before and after it. */

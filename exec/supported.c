@@ -139,12 +139,11 @@ const struct refusal run_refusals[] = {
       shards_along_a_v },
     { "cp", "context parallelism can't be run yet", splits_context },
     { "ep", "experts can't be run yet", splits_experts },
-    { "model", "modules that predict later tokens can't be run yet", predicts_later },
+    { "model", "multi-token-prediction (MTP) modules can't be run yet", predicts_later },
     { "shard", "sharding over fewer than all data ranks can't be run yet", shards_in_part },
     { "offload", "offloading can't be run yet", offloads },
     { "recompute",
-      "of selective recompute, only that of core attention and op-selective can be "
-      "run yet",
+      "selective recompute can't be run yet, except of core attention or with op-selective",
       replays_other_parts },
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
     { "schedule", "schedules with two copies of each stage can't be run yet", has_two_copies },
@@ -157,13 +156,15 @@ const struct refusal run_refusals[] = {
       keeps_gradients_in_16_bits },
     { "optimizer", "only the optimizers adam, momentum and sgd can be run", has_another_optimizer },
     { "exchange",
-      "compressed, robust and late gradients can't be run in fp16: an overflow could be in parts "
-      "that are left out or applied late",
+      "compressed, robust and late gradients can't be run in fp16: they could hide an overflow, or "
+      "apply it late",
       hides_overflow },
     { "model", "frozen weights, adapters and reference models can't be run yet", trains_in_part },
     { "model", "ALiBi positions can't be run yet", has_alibi },
     { "model", "relative positions can't be run yet", has_relative_positions },
-    { "model", "latent attention, windows, sinks, other norms and biases can't be run yet",
+    { "model",
+      "latent attention, sliding windows, attention sinks, and some norms, biases and feed-forward "
+      "layers can't be run yet",
       attends_otherwise },
 };
 const int num_run_refusals = LENGTH(run_refusals);

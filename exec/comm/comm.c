@@ -28,7 +28,8 @@ static const size_t sizes[NUM_ELEMENTS] = {
 
 const char *const reduction_names[NUM_REDUCTIONS + 1] = { "sum", "max" };
 
-static_assert(sizeof(struct comm_call) <= STREAM_ARGS_BYTES, "a stream copies no larger call");
+static_assert(sizeof(struct comm_call) <= STREAM_ARGS_BYTES,
+              "a comm_call must fit in a stream's arguments");
 
 size_t element_bytes(enum element element)
 {

@@ -29,10 +29,10 @@
 #define COMM_KINDS(X)                                                                              \
     /* name            text              n ranks; `count` elements of ..., what is in and out */    \
     X(ALL_REDUCE,      "all_reduce",     "count in, count out: reduced over the ranks")            \
-    X(ALL_GATHER,      "all_gather",     "count in, n count out: those of rank 0, of rank 1 ...")  \
-    X(REDUCE_SCATTER,  "reduce_scatter", "n count in, count out: one's own part, reduced")         \
+    X(ALL_GATHER,      "all_gather",     "count in, n count out: part i is the input of rank i")  \
+    X(REDUCE_SCATTER,  "reduce_scatter", "n count in, count out: this rank's part, reduced")       \
     X(BROADCAST,       "broadcast",      "count in on `peer`, count out on all")                   \
-    X(ALL_TO_ALL,      "all_to_all",     "n count in, part i to rank i; n count out, part i from it") \
+    X(ALL_TO_ALL,      "all_to_all",     "n count in, part i to rank i; n count out, part i from rank i") \
     X(SEND,            "send",           "count in, to `peer`")                                    \
     X(RECV,            "recv",           "count out, from `peer`")                                 \
     X(SEND_RECV,       "send_recv",      "count in, to `peer`, and count out, from `source`, at once") \

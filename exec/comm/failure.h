@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Called for every failure, on the thread that keeps it, before any other thread can see the
- * failure or stop waiting. */
+/* Called for every failure, in failure_keep, before any other thread can see the failure or stop
+ * waiting. */
 struct failure_listener {
     void (*hear)(void *context); /* NULL: no listener */
     void *context;

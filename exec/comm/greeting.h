@@ -3,7 +3,7 @@
  *
  * All callers are served concurrently: one that sends nothing, too little or something wrong is
  * rejected and delays nobody. A greeting proves that its sender knows the run's token, which is
- * sent unencrypted. One thread. */
+ * sent unencrypted. Only one thread may call these functions. */
 #ifndef EXEC_COMM_GREETING_H
 #define EXEC_COMM_GREETING_H
 
@@ -25,7 +25,8 @@ enum { AT_MEETING = -1 };
 
 struct greeting greeting_of(const struct place *place, int number, int port);
 
-/* Rank 0's reply at the meeting, before the table of all ranks. */
+/* Rank 0's reply to a rank that reports its address. The table of all ranks' addresses follows
+ * it. */
 enum verdict { VERDICT_WELCOME, VERDICT_OTHER_TOKEN, VERDICT_OTHER_SIZE, VERDICT_TAKEN };
 struct reply {
     uint64_t magic;

@@ -17,7 +17,8 @@ const char *const group_kind_names[NUM_GROUP_KINDS + 1] = {
 };
 // clang-format on
 
-/* Ranks along the axes of the set, in ascending order. */
+/* Writes the ranks that differ from `rank` only along the axes of the set `along`, in ascending
+ * order. */
 static int ranks_across(const struct plan *plan, int rank, unsigned along, int *members)
 {
     struct rank_group group = plan_group(plan, along);
@@ -82,8 +83,9 @@ static int link_members(const struct plan *plan, int rank, enum group_kind kind,
     return 2;
 }
 
-/* Links are made in rounds, and no rank has two links in a round. The rounds are links after even
- * stages, links after odd stages, and the ring's last link if it shares a rank with the first. */
+/* Links are made in rounds, and no rank has two links in a round. First come the links that begin
+ * at even stages, then those at odd stages, then the ring's last link if it shares a rank with the
+ * first. */
 enum { NUM_LINK_ROUNDS = 3 };
 
 static int link_round(const struct plan *plan, int boundary)

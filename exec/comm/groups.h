@@ -13,9 +13,9 @@
 
 // clang-format off
 /* Members are in the order of their ranks. A link is a group of two ranks, the sender and then the
- * receiver of messages between stages. A stage has up to four links, and four more where chunks go back up, one for each pipeline lane of
- * sim/schedule/instr.h: on a communicator shared by both directions, a send would wait for a
- * receive that was issued before it. */
+ * receiver of messages between stages. A stage has a separate link for each kind of message: four,
+ * and four more if the plan's chunks also go back up the stages (a V). If sends and receives shared
+ * a communicator, a send would wait for a receive that was issued before it. */
 #define GROUP_KINDS(X)                                                                             \
     /* name         text          members */                                                       \
     X(TENSOR,       "tensor",     "tensor ranks, which are the sequence ranks too")                \

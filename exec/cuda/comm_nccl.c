@@ -1,9 +1,10 @@
 /* Ranks on GPUs, by NCCL. Every group is a communicator that ncclCommSplit makes of one root, so
  * that calls of different groups never wait for one another.
  *
- * Communicators are non-blocking: a call returns at once, and this code polls until it is on its
- * stream or the run is stopped. A separate thread polls NCCL ten times a second to find later
- * failures. NCCL's maximum ignores NaN, so no result depends on such a maximum alone. */
+ * Communicators are non-blocking: an NCCL call returns at once, and this code polls until the
+ * call's work is on its stream or the run is stopped. A separate thread polls NCCL ten times a
+ * second to find later failures. NCCL's maximum ignores NaN, so no result depends on such a maximum
+ * alone. */
 #include "exec/cuda/comms_cuda.h"
 
 #include "base/arena.h"

@@ -51,10 +51,10 @@ static bool has_driver(struct err *err)
         return err_set(err, ERR_UNAVAILABLE, "cuda",
                        "this machine has no NVIDIA driver, so no GPU can be used");
     if (version < CUDART_VERSION / 1000 * 1000)
-        return err_set(err, ERR_UNAVAILABLE, "cuda",
-                       "the NVIDIA driver supports CUDA %d.%d; this program was built with %d.%d",
-                       version / 1000, version % 1000 / 10, CUDART_VERSION / 1000,
-                       CUDART_VERSION % 1000 / 10);
+        return err_set(
+            err, ERR_UNAVAILABLE, "cuda",
+            "the NVIDIA driver supports CUDA %d.%d, but this program was built with CUDA %d.%d",
+            version / 1000, version % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     return true;
 }
 
@@ -71,8 +71,8 @@ static bool choose_gpu(int local_rank, int *gpu, struct err *err)
     bool may_share = shares && strcmp(shares, "1") == 0;
     if (local_rank >= count && !may_share)
         return err_set(err, ERR_UNAVAILABLE, "cuda",
-                       "rank %d of this machine needs its own GPU; the machine has %d "
-                       "(SIMSEARCH_SHARE_GPUS=1 lets ranks share one, for tests)",
+                       "rank %d of this machine (counted from 0) needs its own GPU, but there are "
+                       "%d. For tests, SIMSEARCH_SHARE_GPUS=1 lets ranks share a GPU",
                        local_rank, count);
     *gpu = local_rank % count;
     return true;
@@ -155,7 +155,7 @@ static void *alloc_memory(struct device *device, struct stream *stream, size_t b
     pthread_mutex_unlock(&device->mutex);
     if (!fits) {
         err_set(err, ERR_SYSTEM, "memory",
-                "%zu bytes do not fit: %zu bytes are in use of the arena's %zu", bytes,
+                "%zu bytes do not fit: %zu of the arena's %zu bytes are in use", bytes,
                 sizes.used_bytes, sizes.capacity_bytes);
         return NULL;
     }

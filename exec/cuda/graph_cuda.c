@@ -35,7 +35,7 @@ static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
     return ok ? graph : NULL;
 }
 
-/* Ends the capture, also if it failed. */
+/* Ends the capture, even after a failure, so that the stream can be used again. */
 struct graph *cuda_capture_end(struct stream *stream)
 {
     struct device *device = stream->device;

@@ -102,7 +102,7 @@ static void *host_alloc(struct device *device, struct stream *stream, size_t byt
     pthread_mutex_unlock(&device->mutex);
     if (!fits) {
         err_set(err, ERR_SYSTEM, "memory",
-                "%zu bytes do not fit: %zu bytes are in use of the arena's %zu", bytes,
+                "%zu bytes do not fit: %zu of the arena's %zu bytes are in use", bytes,
                 sizes.used_bytes, sizes.capacity_bytes);
         return NULL;
     }

@@ -35,22 +35,23 @@ static size_t flash_scratch_bytes(const struct kernels *kernels, const struct at
 }
 
 /* Per kernel: the struct sent to the stream's thread, and the function called there. */
-#define X(name, args)                                                                      \
-    struct name##_call {                                                                   \
-        const struct host_kernels *kernels;                                                \
-        struct args args;                                                                  \
-    };                                                                                     \
-    static void on_stream_##name(void *call)                                               \
-    {                                                                                      \
-        struct name##_call *c = call;                                                      \
-        stored_##name(c->kernels, &c->args);                                               \
-    }                                                                                      \
-    static void issue_##name(struct kernels *kernels, struct stream *stream,               \
-                             const struct args *args)                                      \
-    {                                                                                      \
-        struct name##_call call = { &kernels->host, *args };                               \
-        static_assert(sizeof call <= STREAM_ARGS_BYTES, "a stream copies no larger call"); \
-        device_host.call(stream, on_stream_##name, &call, sizeof call);                    \
+#define X(name, args)                                                        \
+    struct name##_call {                                                     \
+        const struct host_kernels *kernels;                                  \
+        struct args args;                                                    \
+    };                                                                       \
+    static void on_stream_##name(void *call)                                 \
+    {                                                                        \
+        struct name##_call *c = call;                                        \
+        stored_##name(c->kernels, &c->args);                                 \
+    }                                                                        \
+    static void issue_##name(struct kernels *kernels, struct stream *stream, \
+                             const struct args *args)                        \
+    {                                                                        \
+        struct name##_call call = { &kernels->host, *args };                 \
+        static_assert(sizeof call <= STREAM_ARGS_BYTES,                      \
+                      "a call must fit in a stream's arguments");            \
+        device_host.call(stream, on_stream_##name, &call, sizeof call);      \
     }
 KERNELS(X)
 EXCHANGE_KERNELS(X)

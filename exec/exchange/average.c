@@ -1,7 +1,7 @@
 /* Averages of weights, over neighbours or over all data ranks. */
 #include "exec/exchange/methods.h"
 
-/* Elements that all neighbours of a rank send it in a step. */
+/* Number of elements that a rank receives from all its neighbours in a step. */
 double average_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
                                const struct exchange_ranks *ranks)
 {

@@ -65,8 +65,8 @@ static void copy_tensors(struct exchanger *e)
     e->elements = (size_t)exchange_elements(&e->load);
 }
 
-/* Number of equal parts into which steps divide their elements. Steps that average over all ranks
- * need none. */
+/* Number of equal parts into which the steps' phases divide the elements. The elements are padded
+ * to a multiple of it. Averages over all ranks need no padding. */
 static size_t parts_needed(const struct exchanger *e)
 {
     struct exchange_phases phases = exchange_phases(&e->exchange, &e->load, &e->on.ranks, 0);

@@ -35,7 +35,8 @@ struct exchanger {
     int since; /* steps since the last average over all ranks, this one included */
     double first_loss, planned_bytes; /* first_loss: 0 if not known */
     float *received;  /* buffer for data of another rank or of all neighbours; or NULL */
-    float *memory;    /* compressed methods: values to send, then the error left over */
+    float *memory;    /* compressed methods: before sending, the gradients plus the fed-back error;
+                         afterwards, the part that was not sent */
     float *own, *sum; /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
                          estimates */
     float *pending,
@@ -47,7 +48,8 @@ struct exchanger {
     struct power_factors *powers; /* in the arena */
 };
 
-/* The functions that run all methods with the same exchanged object and compression: runners.c. */
+/* The functions that run a method. Methods that exchange the same object with the same compression
+ * share them (runners.c). */
 struct exchange_runner {
     /* Allocates the method's device memory; NULL: it needs none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
@@ -95,8 +97,8 @@ void issue_receive(struct exchanger *exchanger, struct group *group, int from, s
 /* Sends `from` to one member and receives as many elements from another. */
 void issue_pass(struct exchanger *exchanger, struct group *group, int to, const float *from,
                 int source, struct span received);
-/* Sends `from` to all of a member's receivers; received data are stored in `received` one after the
- * other. */
+/* Sends `from` to all ranks to which the gossip graph lets this member send. Data from the ranks
+ * that send to it are stored in `received` one after the other. */
 void issue_to_peers(struct exchanger *exchanger, struct group *group,
                     const struct mixing_peers *peers, const float *from, size_t elements);
 void issue_all_reduce(struct exchanger *exchanger, struct group *group, struct span span);

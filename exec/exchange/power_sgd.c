@@ -148,8 +148,8 @@ static void multiply_out(struct exchanger *e, const struct factored *tensor, flo
     e->on.kernel_api->linear_input_gradient(e->on.kernels, e->on.stream, &product);
 }
 
-/* Keeps the error of this rank's product of its matrices; overwrites `products`. Uncompressed
- * tensors have no error. */
+/* Keeps the error of this rank's own approximation of its matrices. It overwrites `products`.
+ * Uncompressed tensors have no error. */
 static void remember_rest(struct exchanger *e, float *products)
 {
     for (int i = 0; i < e->powers->count; i++) {

@@ -45,8 +45,9 @@ static void receive_parts(struct exchanger *e, const float *gradients, size_t co
                                       .element = ELEMENT_FP32 });
 }
 
-/* Averages each element over the ranks without the largest and smallest values: f of each are
- * dropped for the trimmed mean, all but the middle for the median. */
+/* Averages each element over the ranks, after dropping its largest and smallest values: the trimmed
+ * mean drops as many of each as there may be hostile ranks, the median all but the middle one or
+ * two. */
 static void combine_elements(struct exchanger *e, struct span part)
 {
     int n = e->on.ranks.count;

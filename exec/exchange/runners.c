@@ -1,7 +1,7 @@
 /* The table of the functions that run each method of gradient exchange. */
 #include "exec/exchange/methods.h"
 
-/* Runners for sums of uncompressed gradients, and for averages of weights. */
+/* `sums` runs sums of uncompressed gradients, `averages` averages of weights. */
 static const struct exchange_runner sums = {
     .open = sum_open,
     .sum = sum_by_phases,

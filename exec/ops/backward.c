@@ -84,8 +84,8 @@ static void run_head_norm(struct flow *flow, const struct op *op)
     machine_give_back(flow->machine, spare);
 }
 
-/* Writes the result over the incoming gradient or, if it is added to another gradient, over that
- * one. */
+/* Writes the result to the memory of the incoming gradient or, if the result is added to another
+ * gradient, to the memory of that gradient. */
 static void run_norm(struct flow *flow, const struct op *op)
 {
     if (flow_is_head_norm(flow, op)) {
@@ -187,8 +187,8 @@ static void run_softmax(struct flow *flow, const struct op *op)
 }
 
 /* A backward list has two OP_SCORES: the first makes the gradient of queries, the second that of
- * keys. Both add to an array that the backward of the context's product has already written. The
- * second reads as its summand what the first made. */
+ * keys. Both add to an array that run_context has already written. The second adds to the result of
+ * the first. */
 static void run_scores(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;

@@ -122,7 +122,8 @@ static struct event *transfer_before(const struct flow *flow, int i)
     return waits ? flow->machine->transferred[op->after] : NULL;
 }
 
-/* Makes compute wait for the op's `after` on the tensor stream. */
+/* Makes compute wait for the op that must have run before this one (`after`), if that op runs on
+ * the tensor stream. */
 static void begin(struct flow *flow, int i)
 {
     struct machine *m = flow->machine;

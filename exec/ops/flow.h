@@ -55,8 +55,9 @@ bool flow_is_read_last(const struct flow *flow, int i, int value);
 void flow_free_read(struct flow *flow, int i);
 
 /* Runs the op at `i` of the list with the handler of its kind, and adds its output to the gradient
- * that its `sum` names. Compute first waits for the op's `after` on the tensor stream. An op on the
- * tensor stream waits for all compute issued so far, of which its `after` is the last. */
+ * that its `sum` names. `after` is the last op of the list that must have run before this op. If
+ * that op runs on the tensor stream and this op does not, compute waits for it. An op on the tensor
+ * stream waits for all compute issued so far, which includes its `after`. */
 void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS]);
 /* Work that is issued on the compute stream after this call runs after the whole list. */
 void flow_finish(struct flow *flow);
@@ -72,7 +73,7 @@ void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at
 void flow_all_gather(struct flow *flow, const struct op *op);
 void flow_reduce_scatter(struct flow *flow, const struct op *op);
 
-/* Shapes that both directions use. */
+/* Shapes that forward and backward use. */
 struct attention flow_attention(const struct flow *flow);
 struct cross_attention flow_cross_attention(const struct flow *flow, const struct op *op,
                                             int key_values);

@@ -347,9 +347,8 @@ static void add_range_squares(struct machine *m, const struct store *store, stru
 void store_add_squares(struct machine *m, const struct store *store, double *squares,
                        struct stream *stream)
 {
-    struct range run = {
-        0
-    }; /* range of adjacent weights, as a launch takes longer than most sums */
+    struct range run = { 0 }; /* weights that lie side by side are summed at once, as a launch takes
+                                 longer than most sums */
     for (int i = 0; i < store->num_weights; i++) {
         struct range range = store_counted_range(store, &store->weights[i]);
         if (range_count(range) == 0)

@@ -88,7 +88,7 @@ void store_sum_partial(struct machine *machine, struct store *store, struct grou
 void store_reduce(struct machine *machine, struct store *store, struct group *data,
                   struct stream *stream);
 
-/* Sums the reduced gradients of tied rows over the two ranks that hold them. */
+/* Sums the reduced gradients of a tied embedding over the two ranks that hold copies of it. */
 void store_sum_tied(struct machine *machine, struct store *store, struct group *holders,
                     struct stream *stream);
 

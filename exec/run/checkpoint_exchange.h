@@ -27,8 +27,9 @@ bool checkpoint_exchange_fits(const struct rank *rank, const struct checkpoint_h
 bool checkpoint_is_of_replica(const struct rank *rank, const struct checkpoint_header *header,
                               int file_rank);
 
-/* Describes slice `number`, from 0, of this rank's exchange state. `from` is the address of its
- * floats in device memory. Returns false past the last slice. */
+/* Describes slice `number`, from 0, of this rank's exchange state. A slice is a block of
+ * consecutive elements. `from` is the address of its floats in device memory. Returns false past
+ * the last slice. */
 bool checkpoint_kept_slice(const struct rank *rank, uint32_t number, struct checkpoint_slice *out,
                            float **from);
 /* Loads all slices of the exchange state from this rank's file; `floats` has space for one

@@ -15,8 +15,8 @@
 
 enum { CHECKPOINT_FORMAT = 4, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
 
-/* VALUES are fp32: the masters when values are stored in 16 bits. KEPT belongs to no weight: it is
- * the state that an exchange keeps per chunk and rank. */
+/* VALUES are fp32: the master copies if weights are stored in 16 bits. KEPT belongs to no weight:
+ * it is the state that an exchange keeps per chunk and rank. */
 enum checkpoint_array {
     CHECKPOINT_VALUES,
     CHECKPOINT_MOMENTS,  /* the two moments are + 0 and + 1 */

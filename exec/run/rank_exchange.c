@@ -180,8 +180,8 @@ static void average_over_tensor(struct rank *rank, const struct stored_weight *s
 }
 
 /* Averages, over the tensor ranks, the gradients of weights that every tensor rank holds. It runs
- * on the stream of tensor collectives, after the earlier work of the data lane and before its later
- * work. */
+ * on the stream of tensor collectives. The data lane's earlier work comes before it, and the data
+ * lane's later work waits for it. */
 static void make_alike(struct rank *rank, const struct chunk *chunk)
 {
     struct machine *m = &rank->machine;

@@ -48,7 +48,7 @@ struct session_result {
      * not count), and planned bytes. */
     struct exchanged_bytes exchanged;
     /* Times of a traced step on one rank per pipeline stage, by its machine's clock, relative to
-     * the stage's first instruction. NULL: not traced, or training diverged before. */
+     * the first instruction of any rank. NULL: not traced, or training diverged before. */
     struct timeline *timeline;
     double op_seconds[NUM_OP_KINDS],
         op_counts[NUM_OP_KINDS]; /* of one step, summed over all ranks */

@@ -27,8 +27,8 @@ static double first_start_s(const struct interval *times, int count)
     return first_s;
 }
 
-/* Ranks on one machine share a clock; on different machines their first starts are assumed
- * simultaneous. */
+/* Keeps one rank's times as the times of its stage, relative to `begin_s`, the first start on any
+ * rank. It assumes that all ranks share a clock, as ranks on one machine do. */
 static void keep_stage(struct session *session, int rank, const struct interval *times,
                        double begin_s)
 {

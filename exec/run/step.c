@@ -197,8 +197,8 @@ static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
 
 /* --- data ranks --------------------------------------------------------------------------- */
 
-/* Gathers parameters after the update: in place or, with ZeRO-3, into the memory for a step's
- * passes. */
+/* Gathers parameters after the update: in place or, with ZeRO-3, into the memory that holds them
+ * during the next step's passes. */
 static void run_gather_param(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
@@ -229,7 +229,7 @@ static bool has_store(const struct chunk *chunk, const struct store *store)
 }
 
 /* Whether another chunk adds to the same gradients and is reduced after instruction i. A stage with
- * both embedding and head has one table for both. */
+ * both ends of the model stores a tied embedding once, for embedding and head. */
 static bool is_reduced_later(const struct rank *rank, const struct store *store, int i)
 {
     for (int later = i + 1; rank->setup.plan->placement && later < rank->list->count; later++)

@@ -236,7 +236,9 @@ START_TEST(a_stopped_rank_is_killed_and_named)
                             2, 0.1, &status, &err));
     ck_assert_int_eq(status, 75);
     ck_assert_str_eq(err.where, "rank 0");
-    ck_assert_str_eq(err.msg, "did not end on request and was killed; rank 1 had ended the run");
+    ck_assert_str_eq(
+        err.msg,
+        "did not end on request and was killed; the run had ended because rank 1 had failed");
 }
 END_TEST
 
