@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Two relative tolerances: for sums in another order, and for times and bytes that count as equal.
- */
+/* Relative tolerances: `tolerance` for rounding, as the search adds times in another order; `same`
+ * for times and bytes that must be equal. */
 static const double tolerance = 1e-12, same = 1e-9;
 enum { MOST_VALUES = 4096 };
 
@@ -104,11 +104,11 @@ static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
     return word->of ? count : word->count;
 }
 
-/* Whether the space has this split or need not have it. Without empty chunks, all chunks have the
- * same number of layers, except that the first has `first` fewer and the last has `last` fewer.
- * With modules that predict later tokens (MTP), the last `empty` chunks have no blocks, and the
- * numbers of layers of the other chunks differ by at most one. MTP modules in the chunk of the last
- * blocks count as layers if the head is in another chunk. */
+/* Whether the space has this split, or need not have it. If `empty` is 0, all chunks have the same
+ * number of layers, except that the first has `first` fewer and the last has `last` fewer.
+ * Otherwise the last `empty` chunks have no layers, only multi-token-prediction (MTP) modules or
+ * the head, and the other chunks differ by at most one layer. MTP modules in the chunk of the last
+ * layers count as layers if the head is in another chunk. */
 static bool is_there(const struct checker *c, int pp, int vpp, int first, int last, int empty,
                      int place)
 {
@@ -130,10 +130,10 @@ static bool is_there(const struct checker *c, int pp, int vpp, int first, int la
     return is_it;
 }
 
-/* Checks that the space has the even splits and the splits that count the embedding, the loss or
- * both as one layer. Also checks up to three splits that have MTP modules or the head in chunks
- * without blocks: with one chunk per stage always, with more chunks only if the space has another
- * split into as many chunks. */
+/* Checks that the space has the even splits, and the splits that count the embedding, the loss or
+ * each of them as a layer. Also checks the up to three splits that have MTP modules or the head in
+ * chunks without layers. With several chunks per stage, the space needs these three only if it has
+ * another split into as many chunks. */
 static bool has_usual_splits(struct checker *c)
 {
     int pps[MOST_VALUES], count = values_of(c, PP, pps), layers = c->model->layers, has_all = 1;
@@ -172,7 +172,7 @@ static double least_bytes(struct checker *c, struct plan plan)
     return bytes;
 }
 
-/* Checks a member's row. A row with four values holds for every set of sub-layers that selective
+/* Checks a member's row. A row with four values holds for every set of modules that selective
  * recompute can repeat. For full recompute, the row's layout may have any full:K instead of full.
  */
 static bool check_row(struct checker *c, const json_t *row, const struct plan *member)
@@ -204,7 +204,8 @@ static bool check_row(struct checker *c, const json_t *row, const struct plan *m
 }
 
 /* Changes *member to member number *number of the family and increments *number; returns false if
- * there is none. Selective recompute gives one member for each set of sub-layers in the space. */
+ * there is none. Selective recompute gives one member for each set of recomputed modules in the
+ * space. */
 static bool next_member(const struct checker *c, struct plan *member, int *number)
 {
     int recomputes[MOST_VALUES], zeros[MOST_VALUES], count = values_of(c, RECOMPUTE, recomputes);
@@ -244,7 +245,8 @@ static bool check_members(struct checker *c, const struct plan *first, const jso
             return false;
         if (floor_s > evaluate_step_s(c->evaluator, &member) * (1 + same) ||
             floor_bytes > least_bytes(c, member) * (1 + same))
-            return refuse(c, layout_of(c, &member), "the family's lower bound exceeds the member");
+            return refuse(c, layout_of(c, &member),
+                          "the family's lower bound is above the member's time or memory");
     }
     return next == json_array_size(rows) ||
            refuse(c, layout_of(c, first), "has more rows than members");

@@ -13,8 +13,8 @@
  *     answer's time, and its stated time is wrong or shorter than the answer's;
  *   - the answer is not one of the timed members, or is null although a member fits.
  *
- * A row with "every set" rules out all sets of sub-layers for selective recompute; each set is
- * checked. If there are more than CERTIFICATE_SAMPLED families, only the members of every n-th
+ * A member's row with "every set" rules out all sets of modules for selective recompute; each set
+ * is checked. If there are more than CERTIFICATE_SAMPLED families, only the members of every n-th
  * family without rows are checked. */
 #ifndef TESTS_SEARCH_CERTIFICATE_CHECK_H
 #define TESTS_SEARCH_CERTIFICATE_CHECK_H
@@ -26,7 +26,7 @@
 /* Up to this number of families the members of all are checked. */
 enum { CERTIFICATE_SAMPLED = 4000 };
 
-/* where = the part of the certificate that does not hold. */
+/* On failure `where` names the part of the certificate that is wrong. */
 bool certificate_check(const json_t *certificate, const struct system *system,
                        const struct model *model, struct err *err);
 

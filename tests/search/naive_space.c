@@ -107,8 +107,9 @@ static void try_light(const struct model *model, struct naive_splits *splits, in
         }
 }
 
-/* Gives each of the first `used` chunks the same number of layers, counting `more` for the last of
- * them; then takes one from the last, the first, the second ... until the sum is right. */
+/* Gives each of the first `used` chunks the same number of layers; the last of them counts as
+ * having `more` layers in addition. Then removes one layer from the last of them, the first, the
+ * second and so on until the sum is right. */
 static bool deal_on(const struct model *model, int *layers, int used, int more)
 {
     int sum = 0, all = model->layers + more;
@@ -120,7 +121,8 @@ static bool deal_on(const struct model *model, int *layers, int used, int more)
     return layers[used - 1] >= 0;
 }
 
-/* Splits of models with modules for later tokens whose last chunks have no layers. */
+/* Adds the splits whose last chunks have no layers, for models with MTP modules (multi-token
+ * prediction). */
 static void try_without_layers(const struct model *model, struct naive_splits *splits, int pp,
                                int vpp)
 {

@@ -11,7 +11,8 @@
 struct naive_split {
     int vpp;
     int *layers;   /* the number of layers of each chunk; NULL if all are equal */
-    bool is_apart; /* whether the modules for later tokens are in the last chunk but one */
+    bool is_apart; /* whether the MTP modules (multi-token prediction) are in the last chunk but one
+                    */
 };
 struct naive_splits {
     struct naive_split *at;

@@ -308,7 +308,8 @@ static void add_stages(struct question *question, struct plan *plan)
     plan->num_chunk_layers = chunks;
     if (question->model.mtp == 0 || chunks < 3 || random_below(&question->rng, 2) == 0)
         return;
-    given[chunks - 2] += given[chunks - 1]; /* modules for later tokens apart from the head */
+    given[chunks - 2] +=
+        given[chunks - 1]; /* the MTP modules stay in the last chunk but one, apart from the head */
     given[chunks - 1] = 0;
     plan->mtp_place = MTP_APART;
 }

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Compares branch and bound with a loop over all plans, on random instances with little memory. The
- * message of a failure has the seed. `make test` runs a ninth of the instances, `make campaign`
- * all. */
+/* Compares branch and bound (bnb) with a loop over all plans (exhaustive), on random instances with
+ * little memory. The message of a failure has the seed. `make test` runs a ninth of the instances,
+ * `make campaign` all. */
 enum { BATCHES = 12, INSTANCES = 45, SAMPLE = TURNS(INSTANCES) < 5 ? TURNS(INSTANCES) : 5 };
 
 static const struct {
@@ -112,9 +112,10 @@ START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
         check_same(&bnb, &all, seed);
         ck_assert_double_eq(bnb.candidates, bnb.evaluated + bnb.bounded + bnb.infeasible);
         if (all.num_top > 0)
-            ck_assert_msg(bnb.lower_bound_s <= all.lower_bound_s,
-                          "seed %d: lower bound %g s, of exhaustive %g s", (int)seed,
-                          bnb.lower_bound_s, all.lower_bound_s);
+            ck_assert_msg(
+                bnb.lower_bound_s <= all.lower_bound_s,
+                "seed %d: bnb's lower bound is %g s, but that of exhaustive search is %g s",
+                (int)seed, bnb.lower_bound_s, all.lower_bound_s);
         if (all.num_top > 0 && request.objective == OBJECTIVE_TIME) {
             ck_assert_double_eq(bnb.lower_bound_s, all.top[0].prediction.step_s);
             check_limit(&request, &all, seed);
@@ -207,7 +208,7 @@ START_TEST(an_early_end_gives_a_valid_gap_to_the_optimum)
 }
 END_TEST
 
-/* 16 GPUs have no three tensor ranks. */
+/* 16 GPUs cannot be divided into groups of three tensor ranks. */
 START_TEST(a_space_without_plans_has_no_answer_by_time_or_memory)
 {
     struct search_request request = instance_request(&instance);

@@ -91,7 +91,7 @@ static void check_unplaced(struct evaluator *evaluator, struct plan plan,
 }
 
 /* One stage waits for no other stage, so the floor of its passes equals their compute time. The
- * compute includes modules that predict later tokens. */
+ * compute includes multi-token-prediction (MTP) modules. */
 START_TEST(the_floor_of_one_stage_is_its_compute_time)
 {
     struct system system;

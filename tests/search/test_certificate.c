@@ -226,8 +226,8 @@ static bool split_is_missing(struct random *rng, json_t *certificate)
     return json_array_remove(splits, 0) == 0; /* removes the split of the layers for pp1 */
 }
 
-/* Removes a split that has the modules that predict later tokens, or the head, in a chunk without
- * blocks, together with all its families. */
+/* Removes a split that has multi-token-prediction (MTP) modules or the head in a chunk without
+ * layers, and all families of this split. */
 static bool later_split_is_missing(struct random *rng, json_t *certificate)
 {
     json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
@@ -250,7 +250,7 @@ static bool later_split_is_missing(struct random *rng, json_t *certificate)
     return false;
 }
 
-/* Appends words to the last split that do not belong in a split. */
+/* Appends, to the last split, words that do not belong in a split. */
 static bool split_is_another(struct random *rng, json_t *certificate)
 {
     json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
@@ -271,8 +271,9 @@ static bool has_two_stages(json_t *certificate)
     return false;
 }
 
-/* Gives the space the name of one with other splits. With two stages, this may count both or none
- * of the embedding and the loss as layers. */
+/* Replaces "even chunks" in the space's name. The named space then also has splits that count
+ * embedding and loss as layers; with two stages, at least one such split is missing from the
+ * certificate. */
 static bool space_is_named_otherwise(struct random *rng, json_t *certificate)
 {
     (void)rng;
@@ -303,8 +304,8 @@ static bool has_row_of(json_t *certificate, const char *words)
     return false;
 }
 
-/* Gives a space with all sets of recomputed sub-layers the name of one with attention's core alone,
- * or the other way round. */
+/* Gives a space with all sets of recomputed modules the name of a space that recomputes only
+ * attention's core, or the other way round. */
 static bool parts_are_others(struct random *rng, json_t *certificate)
 {
     (void)rng;
@@ -379,8 +380,8 @@ static void print_counts(const char *which)
 {
     if (is_campaign())
         printf("%s: %d certificates accepted (%d of models with experts, %d of spaces with all "
-               "sets of sub-layers, %d with modules for later tokens); %d changed certificates "
-               "refused\n",
+               "sets of recomputed modules, %d of models with MTP modules); %d changed "
+               "certificates rejected\n",
                which, counts.accepted, counts.of_experts, counts.of_parts, counts.of_modules,
                counts.refused);
 }

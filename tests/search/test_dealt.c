@@ -32,9 +32,9 @@ static void check_list(const int *chunks, const int *expected, int count)
                       expected[i]);
 }
 
-/* The modules for later tokens are not in the head's chunk. The two of them on chunk 4 of stage 0
- * count as two layers, and chunk 5 has only the head. Stage 0 gives chunks 0 and 2 two layers each
- * before chunk 4 gets one. Stage 1 has chunks 1 and 3 for layers. */
+/* The two MTP modules (multi-token prediction) are not in the head's chunk 5 but in chunk 4, on
+ * stage 0, where they count as two layers. Stage 0 gives chunks 0 and 2 two layers each before
+ * chunk 4 gets one. Stage 1 has chunks 1 and 3 for layers. */
 START_TEST(modules_count_as_layers_where_they_are)
 {
     struct deal apart = { { 2, 3, NULL }, 12, 2, 4, 0 };

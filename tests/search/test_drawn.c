@@ -774,8 +774,8 @@ static void add_other(void)
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Gives some models packed documents, a tied head, a module that predicts later tokens, or windows;
- * changes that make an invalid model are left out. */
+/* Gives some models packed documents, a tied head, a multi-token-prediction module, or sliding
+ * windows; changes that make an invalid model are left out. */
 static void vary(struct model *model, int i)
 {
     struct model changed = *model;

@@ -1,6 +1,6 @@
 /* not under tsan: other tests cover searches by several workers. */
-/* Tests laws that hold for every model, system and plan, on random cases. The message of a failure
- * has the seed of its case. */
+/* Tests laws (invariants) that hold for every model, system and plan, on random cases. The message
+ * of a failure has the seed of its case. */
 #include "base/length.h"
 #include "cli/input/planfile.h"
 #include "search/orders.h"
@@ -145,9 +145,9 @@ static const char *betterment;
  * first (sim/engine/tail.c, window_s). If only the first chunk gets shorter, the exposed time grows
  * by more than the chunk gains. So the step may get longer, by a few parts in 10^8.
  *
- * In a pipeline, copies of activations to the host that passes do not hide lengthen the forward
- * (sim/engine/offload.h), although the shorter pass may be the backward. Shorter backwards then
- * make the pipeline fill more slowly, in campaigns by up to 2.4 % of the step. */
+ * In a pipeline, the exposed time of copying activations to the host is added to the forward
+ * (sim/engine/offload.h), even if it became exposed because the backward got shorter. A longer
+ * forward makes the pipeline fill more slowly. In campaigns the step got up to 2.4 % longer. */
 static double leeway(const struct plan *plan)
 {
     if (plan->pp > 1 && plan_offloads(plan, OFFLOAD_ACTIVATIONS))
@@ -503,7 +503,7 @@ static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
     struct arena *arena = &question.arena;
     struct step_cost cost = evaluate_cost(evaluator, plan, arena);
     cost.messages_are_delays = true;
-    /* also for zero-bubble schedules, for which the recurrence adds this time */
+    /* zero-bubble schedules too: the recurrence adds the time of blocking messages for them */
     cost.blocking = waits_for_sends(plan);
     cost.slowdowns = (struct slowdowns){ 1, 1 };
     struct lowering lowering = plan_lowering(plan, &question.model);
@@ -526,12 +526,13 @@ static bool has_three_tables(const struct plan *plan)
     return model->tied && model->mtp > 0 && plan->mtp_place == MTP_APART;
 }
 
-/* The engines agree exactly on one stage (unless weights are averaged while its passes run), and on
- * a pipeline without data ranks whose messages are delays. Otherwise messages wait for each other,
- * contend with compute, or are hidden by a split backward. On 14,665 plans, on machines with
- * networks up to four times slower, the event engine's step differed from the recurrence by -14 %
- * to +33 %. If the two directions of a V share a link whose messages take longer than the passes,
- * as on a network that is four times slower, it differed by up to +63 %. */
+/* The two engines, the recurrence and the event engine, agree exactly on one stage (unless weights
+ * are averaged while its passes run), and on a pipeline without data ranks whose messages are pure
+ * delays. Otherwise messages wait for each other, contend with compute, or are hidden by a split
+ * backward. On 14,665 plans, on machines with networks up to four times slower, the event engine's
+ * step differed from the recurrence by -14 % to +33 %. If the two directions of a V share a link
+ * whose messages take longer than the passes, as on a network that is four times slower, it
+ * differed by up to +63 %. */
 static void engines_agree(struct evaluator *evaluator, const struct plan *plan)
 {
     struct err err = { 0 };

@@ -372,8 +372,9 @@ static struct division_problem hard_problem(void)
     return problem;
 }
 
-/* The sum of all passes and the longest pass are at least their smallest values. No division of the
- * hard problem has both, so the bound of its tree is higher. */
+/* A lower bound of the surrogate from the least sum of passes and the least longest pass. No
+ * division of the hard problem attains both, so the bound found by branch and bound must be
+ * higher. */
 static double floor_of(const struct division_problem *problem)
 {
     return division_least_sum_s(problem) +

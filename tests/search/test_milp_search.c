@@ -24,9 +24,8 @@ static void tear_down(void)
     system_release(&hardware);
 }
 
-/* A vocabulary of 128k makes the head as long as two layers and more, so stages with different
- * numbers of layers are better.
- */
+/* With a vocabulary of 128k the head takes longer than two layers, so stages with different numbers
+ * of layers are faster. */
 static struct search_request request_for(const char *method, const char *fix)
 {
     return (struct search_request){ .system = &hardware,
@@ -185,7 +184,7 @@ static double most_host_bytes(const struct search_request *request, const struct
 }
 
 /* The host of the first stages also holds the embedding, so it is the fullest. With a little less
- * memory its stages have fewer layers, and with much less no plan fits. */
+ * host memory these stages have fewer layers, and with much less no plan fits. */
 START_TEST(offloaded_state_stays_within_host_memory)
 {
     load("llama3-8b", 32);
@@ -277,9 +276,9 @@ START_TEST(a_host_holds_the_sum_of_state_and_activations)
 }
 END_TEST
 
-/* Each of the node's eight ranks keeps activations on the host: without a pipeline those of 30 of
- * 32 layers, because two layers stay on the GPU; on the first of two stages those of 16 layers, for
- * each of two microbatches in flight. */
+/* Each of the node's eight ranks keeps activations on the host. Without a pipeline they are those
+ * of 30 of the 32 layers, because two layers stay on the GPU. On the first of two stages they are
+ * those of 16 layers, for two microbatches in flight. */
 START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
 {
     load("llama3-8b", 16);

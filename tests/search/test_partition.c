@@ -537,8 +537,8 @@ START_TEST(if_weights_must_be_split_megatrons_sequence_parallelism_is_best)
 }
 END_TEST
 
-/* The lecture's claim about sequence parallelism: it has the same communication except for a second
- * gather in the backward, less time outside the products, and less memory. */
+/* The lecture's claim about sequence parallelism: communication stays the same except for a second
+ * gather in the backward, the time outside the matrix products falls, and so does memory. */
 START_TEST(sequence_parallelism_saves_memory_and_the_time_of_norms)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");

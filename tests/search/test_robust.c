@@ -281,7 +281,7 @@ START_TEST(the_best_plan_changes_exactly_at_the_reported_factor)
 }
 END_TEST
 
-/* Closer to the present constants than the reported factor, no class changes the best plan. The
+/* No class changes the best plan by a factor that is closer to 1 than the reported one. The
  * bisection ends at most 2^-8 of its step beyond the last factor without a change. */
 START_TEST(no_class_changes_the_best_plan_before_the_tipping_point)
 {
@@ -295,7 +295,8 @@ START_TEST(no_class_changes_the_best_plan_before_the_tipping_point)
             struct arena arena = { 0 };
             struct system at = machine;
             cost_classes[i].scale(&at, 1 + sign * change, &arena);
-            ck_assert_msg(best_on(&at) == 0, "class %d changes it at %g", i, 1 + sign * change);
+            ck_assert_msg(best_on(&at) == 0, "class %d changes the best plan at factor %g", i,
+                          1 + sign * change);
             arena_release(&arena);
         }
 }

@@ -187,8 +187,9 @@ START_TEST(an_exhaustive_search_equals_a_brute_force_loop)
 }
 END_TEST
 
-/* The memory half-way between a plan that recomputes every layer and the same plan with a
- * checkpoint every second layer, for the plan with the largest difference. */
+/* Halfway between the memory of a plan with full recompute that keeps each layer's input and the
+ * memory if it keeps every second layer's input. The plan is the one with the largest
+ * difference. */
 static double memory_between(void)
 {
     const struct model *model = &instance.model;
@@ -236,7 +237,7 @@ START_TEST(if_full_recompute_does_not_fit_groups_of_layers_replace_it)
             for (int j = 0; j < result.num_top; j++)
                 grouped += result.top[j].plan.recompute == RECOMPUTE_EVERY;
             search_result_release(&result);
-            request.fix = "recompute=full"; /* full recompute, with a checkpoint for every layer */
+            request.fix = "recompute=full"; /* full recompute, which keeps every layer's input */
             result = search_of(&request);
             for (int j = 0; j < result.num_top; j++)
                 ck_assert_int_eq(result.top[j].plan.recompute, RECOMPUTE_FULL);
@@ -276,14 +277,14 @@ START_TEST(checkpoints_of_several_layers_take_the_time_of_one_per_layer)
 }
 END_TEST
 
-/* The candidates of a block have the same degrees, but different recompute, splits of the layers
- * and numbers of layers per checkpoint. Compares the floors (lower bounds) of a block with its
+/* The candidates of a block have the same degrees, but different recompute (also full:K) and
+ * different splits of the layers. Compares the floors (lower bounds) of a block with its
  * candidates. */
 struct floored {
     const struct space *space;
     struct evaluator *evaluator;
     struct block_floors floors;
-    double tightest; /* over all candidates, the smallest fraction of memory that is not state */
+    double tightest; /* the smallest relative distance of a candidate's memory from its floor */
     int count;
 };
 
@@ -533,8 +534,8 @@ START_TEST(above_16_nodes_fewer_gpus_do_not_fit_down_to_the_last_failed_doubling
 }
 END_TEST
 
-/* Between 64 GPUs, on which nothing fits, and 128, every fourth number is tried before those
- * between two of them. */
+/* Nothing fits on 64 GPUs, and some plan fits on 128. Of the numbers in between, every fourth is
+ * tried first, then the numbers between two of these. */
 START_TEST(the_fewest_gpus_lie_between_two_tried_numbers)
 {
     instance.system.cluster.levels[0].size = 1;

@@ -86,7 +86,7 @@ static bool is_candidate(const struct naive_space *space, const struct plan *pla
     }
     for (int i = 0; i < space->count; i++) {
         const struct plan *at = &space->at[i];
-        /* this case is last, because it is slow */
+        /* plan_equal comes last, because it is slow */
         if (at->tp == plan->tp && at->pp == plan->pp && at->zero == plan->zero &&
             at->microbatch == plan->microbatch && plan_equal(at, &given))
             return true;
@@ -270,7 +270,7 @@ static double mean_step_s(const char *method, int num_seeds)
     struct search_request request = new_request(method);
     double sum_s = 0;
     request.budget = 1000;
-    /* without this limit both methods would be equally good after so few scores */
+    /* in a larger space both methods would be equally good after so few scores */
     request.chunks = CHUNKS_EVEN;
     for (request.seed = 1; request.seed <= num_seeds; request.seed++) {
         struct search_result result = search_of(&request);

@@ -53,7 +53,8 @@ END_TEST
 
 /* --- numbers of ranks that cannot be the fastest ---------------------------------------- */
 
-/* A request for one exchange, with a changed scale of its transient. */
+/* A request for one exchange whose transient (the steps that it needs in addition to those of
+ * all-reduce) is scaled. */
 struct bent {
     struct search_request asked;
     struct convergence convergence;
@@ -91,8 +92,8 @@ static double peak_s(void)
            (system->num_gpus * system->gpu.peak_flops_per_s[DTYPE_FP16]);
 }
 
-/* Stores the number of searches at this scale of the transient (the steps that an exchange needs in
- * addition), and the time of the exchange's best plan. */
+/* Searches with this scale of the transient. Returns the number of searches and stores the time of
+ * the exchange's best plan. */
 static int searches_at(struct bent *bent, double scale, double *seconds)
 {
     bent->convergence.mixing_scale = scale;

@@ -251,7 +251,8 @@ START_TEST(a_stack_without_widths_has_the_error_of_its_profile)
 }
 END_TEST
 
-/* Plans with other sharding groups have other collectives, so other errors. */
+/* Plans with other sharding groups have other collectives, and therefore separate errors of the
+ * model. */
 START_TEST(plans_with_other_sharding_groups_have_separate_errors)
 {
     const int data = (int)(offsetof(struct error_widths, data) / sizeof(double));

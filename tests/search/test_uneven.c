@@ -48,7 +48,8 @@ static void make_random(uint64_t seed)
     instance.system.cluster.levels[0].bytes_per_s *= between(&rng, 0.1, 2);
 }
 
-/* The first layers are `times` as wide as the others, as a dense feed-forward before experts. */
+/* Makes the first half of the layers `times` as wide as the others, like dense layers before layers
+ * with experts. */
 static void widen_first(int times)
 {
     struct model *model = &instance.model;
@@ -61,7 +62,7 @@ static void widen_first(int times)
                                      .num_runs = 2 };
 }
 
-/* All layers except the first and the last are `times` as wide. */
+/* Makes all layers except the first and the last `times` as wide as these. */
 static void widen_middle(int times)
 {
     struct model *model = &instance.model;
@@ -72,7 +73,7 @@ static void widen_middle(int times)
     model->blocks.runs[2] = (struct block_run){ 1, 1 };
 }
 
-/* Every second layer is `times` as wide. */
+/* Makes every second layer `times` as wide as the others. */
 static void widen_every_second(int times)
 {
     struct model *model = &instance.model;
@@ -144,10 +145,10 @@ static struct least least_of(struct evaluator *evaluator, const struct plan *pla
     return least;
 }
 
-/* The lower bound of all divisions by the formulas of search/uneven/floor.c, from the times of
- * all stages and places. T is the pass of a stage with a p-th of the layers, A the pass of all
- * layers, m the number of microbatches, and w = min(p, m - 1). The bound is A + (m - 1 - (w - 1)
- * / 2) T or, if m <= p and this is less, A + (m - 1) times the longer half. */
+/* The lower bound of all divisions by the formulas of search/uneven/floor.c, from the times of all
+ * stages and places. T is the pass of a stage with a p-th of the layers, A the pass of all layers,
+ * m the number of microbatches, and w = min(p, m - 1). The bound is A + (m - 1 - (w - 1) / 2) T or,
+ * if m <= p and this is less, A + (m - 1) times the longer of forward and backward. */
 static double work_floor_by_hand(struct evaluator *evaluator, const struct plan *plan,
                                  double *optimizer_s)
 {
@@ -198,7 +199,7 @@ static void check_floor_by_hand(struct evaluator *evaluator, const struct plan *
                             1e-12 * block_s);
 }
 
-/* With gossip a step has less waiting, which the lower bound must not overestimate. */
+/* The lower bound must also hold with a gossip exchange, where ranks wait less for each other. */
 START_TEST(the_floor_of_a_plan_is_at_most_every_division)
 {
     struct exchange exchange = { 0 };
@@ -386,8 +387,9 @@ static double event_s(const struct plan *plan)
     return step.step_s;
 }
 
-/* A vocabulary of 128k makes the head as long as two layers and more: at pp 4 and 8 of 32 layers
- * the last stage should have fewer. The event engine must agree. */
+/* With a vocabulary of 128k the head takes longer than two layers. So with 32 layers on 4 or 8
+ * stages, the last stage should have fewer layers than the others. The event engine must agree that
+ * this is faster. */
 START_TEST(with_a_large_vocabulary_uneven_stages_are_faster)
 {
     static const char *const fixed[] = { "pp4", "pp8" };

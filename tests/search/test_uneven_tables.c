@@ -159,7 +159,7 @@ static double alpa_s(const struct stage_table *table, const int *layers)
 }
 
 /* Replaces `layers` by the next list that sums to the table's layers and fits. The iteration begins
- * with all ones minus one on the first stage. */
+ * with one layer on each stage except the first, which has none. */
 static bool next_division(const struct stage_table *table, int *layers)
 {
     for (;;) {

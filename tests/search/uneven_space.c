@@ -88,9 +88,10 @@ static bool is_known(const struct naive_splits *known, const struct plan *plan, 
 /* --- stages of several chunks, in any schedule: layers dealt one by one -------------------------
  */
 
-/* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one.
- * Head and modules for later tokens add their numbers of layers to the weight of their chunk;
- * `head` is the head's. Returns false if no chunk of the stage can have layers. */
+/* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one. The
+ * head counts as `head` layers of its chunk. Each MTP module (multi-token prediction) counts as one
+ * layer of its chunk and, in the head's chunk, as another head too. Returns false if no chunk of
+ * the stage can have layers. */
 static bool add_layer(const struct model *model, double head, const struct plan *plan, int stage,
                       int *chunks)
 {
@@ -111,8 +112,8 @@ static bool add_layer(const struct model *model, double head, const struct plan 
 }
 
 /* Returns the fewest layers of a chunk. This is one, except for the last chunk that may have
- * layers: it may have none if it has modules for later tokens or if its stage has several chunks.
- * Chunks after it have no layers. */
+ * layers: it may have none if it has MTP modules or if its stage has several chunks. Chunks after
+ * it have no layers. */
 static int fewest(const struct model *model, const struct plan *plan, int chunk)
 {
     int last = plan->pp * plan->vpp - 1 - (plan->mtp_place == MTP_APART);
@@ -155,8 +156,8 @@ static void list_dealt(struct listing *listing, struct plan plan, const struct n
     }
 }
 
-/* Whether the modules for later tokens may be in another chunk than the head. That chunk must not
- * be on the first stage. */
+/* Whether the MTP modules may be in another chunk than the head. That chunk must not be on the
+ * first stage. */
 static bool has_apart(const struct listing *listing, const struct plan *plan)
 {
     return listing->request->model->mtp > 0 && plan->pp > 2 && listing->request->uneven;
@@ -226,7 +227,8 @@ static void list_sets(struct listing *listing, struct plan plan)
     listing->found.plans = plans + 1;
 }
 
-/* Lists the divisions with modules for later tokens at one place. */
+/* Lists the divisions with the MTP modules at one place: in the head's chunk or in the one before
+ * it. */
 static void list_divisions_at(struct listing *listing, struct plan plan,
                               const struct naive_splits *known)
 {

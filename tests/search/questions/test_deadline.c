@@ -60,9 +60,9 @@ static struct deadline_result run(double deadline_s)
     return result;
 }
 
-/* Each number of GPUs has a shortest time. A deadline equal to the longest of these times is met by
- * that number of GPUs or fewer. A deadline slightly below the shortest time is met by none.
- */
+/* The shortest training time on each number of GPUs is found by brute force. With each of these
+ * times as the deadline, the answer is the fewest GPUs that meet it. A deadline slightly below the
+ * shortest of all times is met by none. */
 START_TEST(the_answer_is_the_fewest_gpus_that_meet_the_deadline)
 {
     double train_s[NUM_COUNTS];
