@@ -56,8 +56,8 @@ static void check_reads(struct ops ops, const struct op *op, const bool *there)
 {
     for (int i = 0; i < op->in.count; i++)
         ck_assert_msg(there[op->in.at[i]],
-                      "%s, pass %d, of kind %s: operand %d, value %d, does not exist yet", op->name,
-                      (int)op->pass, op_kind_infos[op->kind].text, i, op->in.at[i]);
+                      "op %s (pass %d, kind %s): operand %d, value %d, does not exist yet",
+                      op->name, (int)op->pass, op_kind_infos[op->kind].text, i, op->in.at[i]);
     for (int i = 0; i < MAX_SUMS; i++)
         ck_assert(op->sum[i] == NO_ID || there[op->sum[i]]);
     for (int i = 0; i < op->weights.count; i++)

@@ -120,8 +120,8 @@ static bool gives_back(const struct rank_device *on, int i, size_t *before_bytes
     size_t used_bytes = on->api->memory(on->device).used_bytes;
     bool is_kept = i > 0 && used_bytes != *before_bytes;
     if (is_kept)
-        err_set(err, ERR_SYSTEM, "memory", "%zu bytes before a step, %zu after it", *before_bytes,
-                used_bytes);
+        err_set(err, ERR_SYSTEM, "memory", "%zu bytes are in use before a step, but %zu after it",
+                *before_bytes, used_bytes);
     *before_bytes = used_bytes;
     return !is_kept;
 }
@@ -228,7 +228,7 @@ static void check_whole(const struct parity_result *result, const char *layout)
         size_t held = 0;
         for (size_t i = 0; i < weight->elements; i++)
             held += weight->is_held[i];
-        ck_assert_msg(held == weight->elements, "%s: of %s %zu elements are missing", layout,
+        ck_assert_msg(held == weight->elements, "%s: weight %s lacks %zu elements", layout,
                       weight->name, weight->elements - held);
     }
 }

@@ -18,8 +18,8 @@ struct parity_run {
     int steps, first_step; /* first_step 0 means 1 */
     int optimizer;         /* enum optimizer */
     float rate;
-    bool unfused;               /* attention */
-    bool unclipped;             /* gradients */
+    bool unfused;               /* whether attention is unfused */
+    bool unclipped;             /* whether gradients are not clipped */
     double clip;                /* limit of the gradient norm; 0 means 1 */
     struct rate_course rates;   /* warm-up and decay of the learning rate */
     double spike;               /* as in struct run_setup */
@@ -28,7 +28,8 @@ struct parity_run {
     bool has_graphs; /* as in struct run_setup */
     const struct layer_options
         *options;       /* options of a layer's ops; NULL: only attention is fused */
-    size_t arena_bytes; /* arena of a rank; 0: 8 MiB. Touching the arena dominates a short run */
+    size_t arena_bytes; /* arena of a rank; 0: 8 MiB. A short run spends most of its time touching
+                           the arena */
     int precision;      /* enum precision */
     uint64_t seed;
     double delay_most_s;                  /* random pauses on the streams */
@@ -64,8 +65,8 @@ struct parity_weight {
     bool *is_held;
 };
 
-/* 4 layers of width 32, 16 tokens, 8 sequences a step: GPT with tied embeddings and no dropout, and
- * Llama with grouped queries. */
+/* Two models with 4 layers of width 32, 16 tokens per sequence and 8 sequences per step: a GPT with
+ * tied embeddings and no dropout, and a Llama with grouped queries. */
 struct model parity_gpt(void);
 struct model parity_llama(void);
 /* A Llama in which every second block has more heads and a wider feed-forward. */

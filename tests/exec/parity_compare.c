@@ -49,10 +49,10 @@ struct parity_verdict parity_compare(const struct parity_run *run, const struct 
 {
     for (int step = 0; step < run->steps; step++) {
         if (!is_within(1e-5, many->loss[step], one->loss[step]))
-            return differ("step %d: loss %.9g, on one rank %.9g", step + 1, many->loss[step],
-                          one->loss[step]);
+            return differ("step %d: the loss is %.9g, but %.9g on one rank", step + 1,
+                          many->loss[step], one->loss[step]);
         if (!is_within(1e-4, many->gradient_norm[step], one->gradient_norm[step]))
-            return differ("step %d: norm %.9g, on one rank %.9g", step + 1,
+            return differ("step %d: the norm is %.9g, but %.9g on one rank", step + 1,
                           many->gradient_norm[step], one->gradient_norm[step]);
     }
     double apart = parity_distance(one, many);
@@ -66,7 +66,7 @@ void parity_check_losses(const struct parity_result *alone, const struct parity_
 {
     for (int step = 0; step < steps; step++)
         ck_assert_msg(is_within(tolerance, many->loss[step], alone->loss[step]),
-                      "%s, step %d: loss %.9g, on one rank %.9g", layout, step + 1,
+                      "%s, step %d: the loss is %.9g, but %.9g on one rank", layout, step + 1,
                       many->loss[step], alone->loss[step]);
 }
 

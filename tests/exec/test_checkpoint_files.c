@@ -1,5 +1,5 @@
-/* Tests which checkpoint is found, and which files are kept, if checkpoints are damaged, truncated,
- * half-written or several. */
+/* Tests which checkpoint is found, and which files are kept, if there are several checkpoints or if
+ * one is damaged, truncated or half-written. */
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_file.h"
 #include "kernels/host/philox.h"
@@ -211,7 +211,7 @@ static const struct {
 } hindrances[] = {
     { "cannot be opened: Too many levels of symbolic links", hide_behind_a_loop, show_again },
     { "cannot be listed: Too many open files", take_descriptors, give_descriptors },
-    /* this row is the last one, so that a test run as root can omit it: root may read the folder */
+    /* root may read any folder, so a test run as root omits this row, which must be the last */
     { "cannot be opened: Permission denied", forbid, allow },
 };
 

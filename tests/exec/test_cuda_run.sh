@@ -24,8 +24,8 @@ EOF
 model one-head 1 64
 model two-heads 2 32
 
-# expect MODEL TOKENS ERROR: computes the losses on the host, and sets the relative error that is
-# allowed because sums have another order
+# expect MODEL TOKENS ERROR: computes the losses on the host. ERROR is the relative error that is
+# allowed because the GPU adds in another order.
 expect() {
     small=(--model "$work/$1.json" --batch 4 --steps 2 --json) tokens=$2 error=$3
     run 0 run "${small[@]}" --gpus 1 --layout "$tokens" --backend host
@@ -37,7 +37,7 @@ same() {
         ${3:+--comm "$3"} --watchdog 60s
     paste <(tr ' ' '\n' <<<"$wanted") <(losses | tr ' ' '\n') | awk -v most="$error" '
         NF == 2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > most) bad = 1 }
-        END { exit !(n == 2 && !bad) }' || fail "losses $(losses), on the host $wanted"
+        END { exit !(n == 2 && !bad) }' || fail "the losses are $(losses), but $wanted on the host"
 }
 
 # some N ITEM...: prints N random items; in `make campaign` all
@@ -93,7 +93,7 @@ for layout in "${layouts[@]}"; do
     foreseen=$(predicted_s)
     run 0 run "${asked[@]}" --steps 2 --backend cuda
     sed -n '/"predicted"/,$p' "$work/out" >"$work/part" && mv "$work/part" "$work/out"
-    [ "$(predicted_s)" = "${foreseen:?}" ] || fail "run predicts $(predicted_s) s, simulate $foreseen"
+    [ "$(predicted_s)" = "${foreseen:?}" ] || fail "run predicts $(predicted_s) s, but simulate $foreseen s"
 done
 
 # --- a stopped rank -----------------------------------------------------------------------------

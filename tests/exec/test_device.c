@@ -203,8 +203,8 @@ static void abort_device(void *args)
     host->abort(gate->device);
 }
 
-/* Stream b waits for an event record that stream a never reaches, because earlier work on a aborts.
- */
+/* Stream b waits for an event record that stream a never reaches, because earlier work on stream a
+ * aborts the device. */
 START_TEST(an_abort_ends_every_wait_and_drops_queued_work)
 {
     struct device *device = open_device(0, false);

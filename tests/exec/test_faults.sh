@@ -38,7 +38,7 @@ interrupt() {
     kill "-$2" "$victim"
     wait $launcher
     code=$?
-    [ $code = "$1" ] || fail "${launch[*]} $3: expected exit $1 after SIG$2, not $code"
+    [ $code = "$1" ] || fail "${launch[*]} $3: expected exit code $1 after SIG$2, not $code"
 }
 
 left_word() { grep -Eq -- "$2" "$1" || fail "$1 does not say /$2/: $(head -c 300 "$1" 2>&1)"; }
@@ -54,7 +54,7 @@ resume() {
         >"$work/whole" 2>/dev/null
     read -ra whole <<<"$(losses_in "$work/whole")"
     [ "$(losses_in "$work/rest")" = "${whole[*]:step} " ] ||
-        fail "$1: losses $(losses_in "$work/rest")after step $step, not ${whole[*]:step}"
+        fail "$1: the losses after step $step are $(losses_in "$work/rest"), not ${whole[*]:step}"
 }
 
 # The signal may arrive between two steps, so that rank 0 waits for a checkpoint or for other ranks.

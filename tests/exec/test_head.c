@@ -52,8 +52,8 @@ START_TEST(logits_in_row_blocks_train_like_logits_at_once)
     struct parity_result once = train(&model, layout, precision, 0);
     struct parity_result runs = train(&model, layout, precision, rows[_i % NUM_ROWS]);
     ck_assert_msg(fabs(runs.loss[0] / once.loss[0] - 1) < 1e-6,
-                  "%s, %d rows: loss %.9g, without blocks %.9g", layout, rows[_i % NUM_ROWS],
-                  runs.loss[0], once.loss[0]);
+                  "%s, %d rows: the loss is %.9g, but %.9g without blocks", layout,
+                  rows[_i % NUM_ROWS], runs.loss[0], once.loss[0]);
     ck_assert_double_eq_tol(runs.gradient_norm[0], once.gradient_norm[0],
                             1e-5 * once.gradient_norm[0]);
     ck_assert_msg(parity_distance(&once, &runs) < apart, "%s, %d rows: weights differ by %.3g",

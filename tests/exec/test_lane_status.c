@@ -73,8 +73,8 @@ static void check_report(struct watchdog *watchdog, const char *name)
     free(text);
 }
 
-/* In three steps each instruction begins and ends alone, so the report has its name alone, or no
- * name. */
+/* In three steps, one instruction after another begins and ends. While an instruction runs, the
+ * report has only its name; after it has ended, the report has no name. */
 START_TEST(a_lane_waits_for_an_instruction_from_its_begin_to_its_end)
 {
     struct err err = { 0 };

@@ -43,8 +43,8 @@ static void check_alike(const struct parity_result *one, const struct parity_res
 {
     parity_check_losses(one, many, COMPARED, 1e-4, layout);
     ck_assert_msg(fabs(mean_of_last(many->loss) / mean_of_last(one->loss) - 1) < 0.005,
-                  "%s: final loss %.6g, on one rank %.6g", layout, mean_of_last(many->loss),
-                  mean_of_last(one->loss));
+                  "%s: the final loss is %.6g, but %.6g on one rank", layout,
+                  mean_of_last(many->loss), mean_of_last(one->loss));
 }
 
 START_TEST(all_layouts_learn_a_text_equally)

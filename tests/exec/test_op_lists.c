@@ -31,7 +31,7 @@ struct plain {
     const int64_t *targets;
 };
 
-/* y = x weight^T + bias, which may be NULL. */
+/* y = x weight^T + bias; `bias` may be NULL. */
 static void product(long rows, long out, long in, const double *x, const double *weight,
                     const double *bias, double *y)
 {
@@ -364,7 +364,8 @@ static double cross_plain(const struct plain *p)
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-/* Lists whose sums are computed by hand; the values below are in the order of the list. */
+/* The op lists, with a plain function and with sizes that were counted by hand. The terms of each
+ * count are in the order of the list's ops. */
 static const struct {
     struct listed listed;
     double (*plain)(const struct plain *p); /* function that computes loss and output in double */

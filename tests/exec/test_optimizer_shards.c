@@ -129,8 +129,8 @@ START_TEST(all_layouts_train_equally_with_adam)
     parity_run(&model, layout, &run, &many);
     for (int step = 0; step < run.steps; step++)
         ck_assert_msg(fabs(many.loss[step] / one.loss[step] - 1) < 1e-5,
-                      "%s, step %d: loss %.9g, on one rank %.9g", layout, step + 1, many.loss[step],
-                      one.loss[step]);
+                      "%s, step %d: the loss is %.9g, but %.9g on one rank", layout, step + 1,
+                      many.loss[step], one.loss[step]);
     ck_assert_msg(parity_distance(&one, &many) < 1e-4, "%s: weights differ by %.3g", layout,
                   parity_distance(&one, &many));
     parity_release(&one);

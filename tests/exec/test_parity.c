@@ -67,8 +67,8 @@ static struct parity_process process;
 static void check_norm(const char *layout, double alone, double many, double clip)
 {
     ck_assert_msg(alone > 2 * clip, "a norm of %g is hardly clipped", alone);
-    ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: norm %.9g, on one rank %.9g", layout, many,
-                  alone);
+    ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: the norm is %.9g, but %.9g on one rank",
+                  layout, many, alone);
 }
 
 /* The first block is wide, instead of the second and the fourth. */

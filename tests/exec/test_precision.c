@@ -29,8 +29,9 @@ START_TEST(values_in_16_bits_train_nearly_like_fp32)
     parity_run(&model, "tp2 sp pp2 dp2 zero1 mb2", &run, &rounded);
     for (int step = 0; step < run.steps; step++) {
         double error = fabs(rounded.loss[step] / one.loss[step] - 1);
-        ck_assert_msg(error < kept[_i / 2].loss_error, "step %d: loss %.6g, in fp32 %.6g", step + 1,
-                      rounded.loss[step], one.loss[step]);
+        ck_assert_msg(error < kept[_i / 2].loss_error,
+                      "step %d: the loss is %.6g, but %.6g in fp32", step + 1, rounded.loss[step],
+                      one.loss[step]);
         ck_assert_msg(error > 0, "step %d: nothing was rounded", step + 1);
         ck_assert(!rounded.is_skipped[step]);
     }

@@ -25,7 +25,7 @@ shows '^predicted for host \(profile host-core-measured\)'
 shows 'step time +[0-9.]+ +[0-9.]+ ms'
 for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompute=full"; do
     run 0 run "${tiny[@]}" --gpus 2 --layout "$layout" --json
-    [ "$(losses)" = "$alone" ] || fail "losses $(losses), on one rank $alone"
+    [ "$(losses)" = "$alone" ] || fail "the losses are $(losses), but $alone on one rank"
 done
 
 # --- graphs -------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
 shows '"graphs": null'
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --graphs on --json
 shows '"captured": 2'
-[ "$(losses)" = "$alone" ] || fail "losses $(losses), without graphs $alone"
+[ "$(losses)" = "$alone" ] || fail "the losses are $(losses), but $alone without graphs"
 run 0 run "${tiny[@]}" --gpus 2 --layout "tp2 sp dtype=fp32" --graphs=on --json
 says "^simsearch: --graphs: passes are issued op by op, because tensor ranks"
 shows '"graphs": null'
@@ -61,7 +61,7 @@ awk -v a="$first" -v b="$last_loss" 'BEGIN { exit !(b < a - 1) }' ||
     fail "expected the loss to fall by 1 on a text, from $first to $last_loss"
 
 run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --batch 8 --run --steps 3 --json
-[ "$(losses)" = "$alone" ] || fail "search --run: losses $(losses), on one rank $alone"
+[ "$(losses)" = "$alone" ] || fail "search --run: the losses are $(losses), but $alone on one rank"
 run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --batch 8 --run --steps 3
 shows 'BEST PLAN'
 shows 'predicted +measured'
@@ -75,8 +75,8 @@ sed -n '/"loss": /,/]/p' "$work/out" | tr -d ' \n' | grep -Eqx '"loss":\[[0-9.]+
 run 7 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 optimizer=sgd exchange=local:2" --rate 1000000 --clip 0
 says 'training diverged on rank'
 shows ' nan .*skipped'
-# The loss of step 14 is the first, of ten or more, above the mean of those before it. Losses of the
-# steps before a checkpoint count too.
+# Step 14 is the first whose loss, after at least ten earlier losses, is above their mean. Losses of
+# the steps before a checkpoint count too.
 calm=(--model tiny --seq 16 --batch 8 --layout "dp2 dtype=fp32" --gpus 2 --rate 0.001 --spike 0.01)
 spiked='step 14: training stopped: the loss 5\.579[0-9]* is 1\.7 standard deviations above the mean of earlier losses, 5\.55'
 run 7 run "${calm[@]}" --steps 20
@@ -93,7 +93,7 @@ says '^simsearch: --min-lr: expected at most the learning rate'
 # --- exchanges other than all-reduce ------------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=ring" --json
-[ "$(losses)" = "$alone" ] || fail "exchange=ring: losses $(losses), on one rank $alone"
+[ "$(losses)" = "$alone" ] || fail "exchange=ring: the losses are $(losses), but $alone on one rank"
 shows '"changes": null'
 sends_what_is_predicted() {
     [ "$(grep -Eo '(predicted|measured)_step_bytes": [1-9][0-9.]+' "$work/out" | cut -d ' ' -f 2 | sort |
@@ -150,6 +150,6 @@ if has_mpi; then
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
         mpirun --oversubscribe -n 2 "$SIMSEARCH" run "${tiny[@]}" --gpus 2 \
         --layout "pp2 dtype=fp32" --json >"$work/out" 2>"$work/err" || fail "mpirun failed"
-    [ "$(losses)" = "$alone" ] || fail "over MPI: losses $(losses), on one rank $alone"
+    [ "$(losses)" = "$alone" ] || fail "over MPI: the losses are $(losses), but $alone on one rank"
 fi
 exit $failed

@@ -295,8 +295,9 @@ static struct group *make_group_and_stop(struct comm *comm, const int *ranks, in
     return group;
 }
 
-/* Replaces a collective, which computes the maximum over ranks of each step's time or, for a single
- * number, whether all ranks can save. Stops the rank at the chosen moment. */
+/* Replaces the communicator's issue(), and stops the rank if this is the chosen moment. Ranks take
+ * the maximum of NUM_STEPS numbers to combine their step times; any other maximum concerns
+ * saving. */
 static void issue_and_stop(const struct comm_call *call)
 {
     if (call->reduction == REDUCTION_MAX && call->count == NUM_STEPS)
@@ -321,7 +322,7 @@ static double watchdog_of(int rank)
     return is_patient ? 50 : watchdog_s;
 }
 
-/* The exit code of `simsearch run`. */
+/* Runs two steps and returns the exit code that `simsearch run` would return. */
 static int run_two_steps(const struct place *place, struct err *err)
 {
     struct arena arena = { 0 };
@@ -428,13 +429,14 @@ static void check_end(const struct start *how, const struct process *ranks)
     char waits[100];
     snprintf(waits, sizeof waits, "rank %d", 1 - how->victim);
     bool says_first = strncmp(other->text, waits, strlen(waits)) == 0;
-    ck_assert_msg(WIFEXITED(other->status) && WEXITSTATUS(other->status) == WATCHDOG_EXIT,
-                  "moment %d, rank %d gets signal %d: the other rank ends with status %x: %s",
-                  how->moment, how->victim, how->signal, (unsigned)other->status, other->text);
     ck_assert_msg(
-        says_first && strstr(other->text, " waits "),
-        "moment %d, rank %d gets signal %d: the other rank does not say that it waits: %s",
-        how->moment, how->victim, how->signal, other->text);
+        WIFEXITED(other->status) && WEXITSTATUS(other->status) == WATCHDOG_EXIT,
+        "moment %d, rank %d gets signal %d: the other rank ended with wait status %x and wrote: %s",
+        how->moment, how->victim, how->signal, (unsigned)other->status, other->text);
+    ck_assert_msg(says_first && strstr(other->text, " waits "),
+                  "moment %d, rank %d gets signal %d: the other rank did not report that it waits, "
+                  "but wrote: %s",
+                  how->moment, how->victim, how->signal, other->text);
     ck_assert_msg(strstr(other->text, how->words), "%s is not in %s", how->words, other->text);
     ck_assert_msg(how->is_noticed == !strstr(other->text, ": no progress for "), "%s", other->text);
 }

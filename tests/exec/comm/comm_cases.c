@@ -31,7 +31,8 @@ struct rank_run {
 
 /* --- values --------------------------------------------------------------------------------- */
 
-/* A test value: whole numbers whose sums over 16 ranks are exact in bf16 and fp16. */
+/* A test value. It is a small whole number, so that sums over 16 ranks are exact in bf16 and
+ * fp16. */
 static double value(const struct rank_run *run, int number, int rank, size_t i)
 {
     struct random rng = random_new(run->seed + (uint64_t)number, (uint64_t)rank * 1000003 + i);

@@ -200,8 +200,8 @@ START_TEST(the_exit_code_is_that_of_the_first_rank_that_failed)
 }
 END_TEST
 
-/* Exit code 75 says that a rank lost another one. The first rank with it stays the one that is
- * named, as the others may have lost that one. */
+/* A rank that lost another rank exits with code 75. The first rank that does so is named, as the
+ * others may have lost exactly this rank. */
 START_TEST(of_ranks_that_lost_another_the_first_is_named)
 {
     int status;

@@ -36,11 +36,11 @@ alone=$(losses)
 [ "$(wc -w <<<"$alone")" = 3 ] || fail "expected three losses, not $alone"
 for layout in dp2 pp2 "tp2 sp"; do
     on_nodes 0 -- "$layout" --steps 3 --json
-    [ "$(losses)" = "$alone" ] || fail "$layout: losses $(losses), on one rank $alone"
+    [ "$(losses)" = "$alone" ] || fail "$layout: the losses are $(losses), but $alone on one rank"
 done
 if has_mpi; then
     on_nodes 0 -m -- pp2 --steps 3 --json
-    [ "$(losses)" = "$alone" ] || fail "pp2 over MPI: losses $(losses), on one rank $alone"
+    [ "$(losses)" = "$alone" ] || fail "pp2 over MPI: the losses are $(losses), but $alone on one rank"
 fi
 
 # --- a cut link ---------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ goes_on() {
     rest=$(bits)
     on_nodes 0 "${@:2}" -- dp2 --steps $((step + 3)) --json
     [ "$(bits | tail -n 3)" = "$rest" ] ||
-        fail "losses $rest after step $step, not $(bits | tail -n 3)"
+        fail "the losses after step $step are $rest, not $(bits | tail -n 3)"
 }
 
 # Cuts the link after some steps; each step sends 860 kB, the size of the weights.

@@ -23,7 +23,7 @@ static const char *const all[] = {
     "TORCHELASTIC_RUN_ID",
 };
 
-/* "NAME=value NAME=value" */
+/* Sets the variables in "NAME=value NAME=value", and unsets all others that launchers use. */
 static void set_environment(const char *pairs)
 {
     for (size_t i = 0; i < LENGTH(all); i++)

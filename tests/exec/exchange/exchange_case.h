@@ -19,13 +19,13 @@ struct exchange_case {
 /* Runs the case. A failed check on any rank fails the test. */
 void exchange_case_run(const struct comm_api *api, struct exchange_case of);
 
-/* The tensors: a matrix, a vector and two more matrices: 24 x 20 + 12 + 2 (12 x 16) = 876
- * elements. */
+/* The tensors are a matrix, a vector and two equal matrices, with 24 x 20 + 12 + 2 (12 x 16) = 876
+ * elements in all. */
 enum { NUM_TENSORS = 3, ALL_ELEMENTS = 24 * 20 + 12 + 2 * 12 * 16 };
 extern const struct exchange_tensor case_tensors[NUM_TENSORS];
 
-/* Test values are small whole numbers, whose sums are exact: the value of one rank, and the sum of
- * all ranks. */
+/* The test value of one rank, and the sum over all ranks. Values are small whole numbers, so sums
+ * are exact. */
 float exchange_case_value(const struct exchange_case *of, int rank, int step, size_t i);
 float exchange_case_sum(const struct exchange_case *of, int step, size_t i);
 /* Fills an array with this rank's values. */

@@ -60,7 +60,7 @@ struct convex_run {
     double fades; /* steps after which the rate is half; 0: never */
     struct hostility hostility;
     /* Results: */
-    double loss;       /* result: final loss at the mean of all ranks' weights */
+    double loss;       /* final loss at the mean of all ranks' weights */
     double apart;      /* root mean square distance of ranks' weights from that mean */
     double sent_bytes; /* bytes of all ranks; negative: not known */
     double planned_bytes;

@@ -145,8 +145,9 @@ START_TEST(other_compressions_with_error_feedback_reach_the_optimum)
         if (is_spared(i, 2))
             continue;
         struct convex_run run = trained(&comm_local, words[i], fading);
-        ck_assert_msg(run.loss <= 1.02 * plain.loss, "%s: loss %.6f, uncompressed %.6f", words[i],
-                      run.loss, plain.loss);
+        ck_assert_msg(run.loss <= 1.02 * plain.loss,
+                      "%s: the loss is %.6f, but %.6f without compression", words[i], run.loss,
+                      plain.loss);
     }
 }
 END_TEST
@@ -167,11 +168,13 @@ START_TEST(half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss)
     struct convex_run half =
         trained(&comm_local, word, (struct convex_run){ .steps = 599, .rate = 0.5 });
     double fall = gap(&whole) / gap(&half);
-    ck_assert_msg(fall > 2.8 && fall < 5.2, "%s: excess losses %.3e and, at half the rate, %.3e",
-                  word, gap(&whole), gap(&half));
+    ck_assert_msg(fall > 2.8 && fall < 5.2,
+                  "%s: the excess loss is %.3e, and %.3e at half the rate", word, gap(&whole),
+                  gap(&half));
     double nearer = whole.apart / half.apart;
-    ck_assert_msg(nearer > 1.6 && nearer < 2.4, "%s: ranks are %.3e apart, at half the rate %.3e",
-                  word, whole.apart, half.apart);
+    ck_assert_msg(nearer > 1.6 && nearer < 2.4,
+                  "%s: ranks are %.3e apart, and %.3e at half the rate", word, whole.apart,
+                  half.apart);
 }
 END_TEST
 
@@ -183,8 +186,9 @@ START_TEST(longer_periods_leave_a_larger_excess_loss)
     struct convex_run two = trained(&comm_local, "local:2", constant);
     struct convex_run four = trained(&comm_local, "local:4", constant);
     double rise = gap(&four) / gap(&two);
-    ck_assert_msg(rise > 4 && rise < 13, "excess losses %.3e of local:2 and %.3e of local:4",
-                  gap(&two), gap(&four));
+    ck_assert_msg(rise > 4 && rise < 13,
+                  "the excess loss is %.3e with local:2 and %.3e with local:4", gap(&two),
+                  gap(&four));
 }
 END_TEST
 
@@ -205,8 +209,9 @@ START_TEST(with_a_decaying_rate_averaging_methods_reach_the_optimum)
         if (is_spared(i, 5))
             continue;
         struct convex_run run = trained(&comm_local, words[i], fading);
-        ck_assert_msg(run.loss <= 1.001 * plain.loss, "%s: loss %.6f, all-reduce %.6f", words[i],
-                      run.loss, plain.loss);
+        ck_assert_msg(run.loss <= 1.001 * plain.loss,
+                      "%s: the loss is %.6f, but %.6f with all-reduce", words[i], run.loss,
+                      plain.loss);
         ck_assert_double_eq(run.sent_bytes, run.planned_bytes);
     }
 }
@@ -298,8 +303,8 @@ static bool is_expected(const struct trial *trial, const char **expected)
     double loss = strtod(*expected, &rest), sent_bytes = strtod(rest, &rest);
     bool ok = fabs(trial->run.loss - loss) < 1e-6 && trial->run.sent_bytes == sent_bytes;
     if (!ok)
-        printf("%s: loss %.9f, expected %.9f; %.0f bytes, expected %.0f\n", trial->word,
-               trial->run.loss, loss, trial->run.sent_bytes, sent_bytes);
+        printf("%s: the loss is %.9f, expected %.9f; %.0f bytes were sent, expected %.0f\n",
+               trial->word, trial->run.loss, loss, trial->run.sent_bytes, sent_bytes);
     *expected = rest;
     return ok;
 }
@@ -422,8 +427,9 @@ START_TEST(two_hostile_ranks_of_eight_harm_the_mean_but_no_robust_rule)
     ck_assert_double_le(clean, 1.001 * eight.least);
     for (int i = 0; i < LENGTH(robust); i++) {
         struct convex_run run = trained_by_eight(&eight, robust[i], hostile[_i]);
-        ck_assert_msg(run.loss <= 1.02 * clean, "%s, %s: loss %g; without hostile ranks %g",
-                      robust[i], hostile[_i], run.loss, clean);
+        ck_assert_msg(run.loss <= 1.02 * clean,
+                      "%s, %s: the loss is %g, but %g without hostile ranks", robust[i],
+                      hostile[_i], run.loss, clean);
         ck_assert_double_eq(run.sent_bytes, run.planned_bytes);
     }
     double hurt = trained_by_eight(&eight, "allreduce", hostile[_i]).loss;

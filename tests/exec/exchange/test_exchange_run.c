@@ -137,8 +137,8 @@ static bool sends_what_was_planned(struct exchange_side *side, const struct exch
     double sent = round(exchange_side_total(side, exchange_groups_sent_bytes(&side->groups)));
     double expected = planned(side, STEPS), own = exchanger_planned_bytes(side->exchanger);
     if (ok && (sent != expected || own != expected))
-        printf("sent %.0f bytes; planned %.0f, counted by the exchange %.0f\n", sent, expected,
-               own);
+        printf("%.0f bytes were sent, but %.0f are planned, and the exchange counts %.0f\n", sent,
+               expected, own);
     return ok && sent == expected && own == expected && (expected > 0 || averages);
 }
 

@@ -139,7 +139,7 @@ START_TEST(every_method_lowers_the_loss_and_sends_the_planned_bytes)
     run.context = &bytes;
     parity_run(&model, layouts[_i], &run, &result);
     ck_assert_msg(result.loss[STEPS - 1] < result.loss[0] - 1,
-                  "%s: loss %g at first, %g at the end", layouts[_i], result.loss[0],
+                  "%s: the loss is %g at first and %g at the end", layouts[_i], result.loss[0],
                   result.loss[STEPS - 1]);
     ck_assert_double_gt(bytes.sum.planned, 0);
     ck_assert_double_eq(bytes.sum.sent, bytes.sum.planned);
@@ -294,9 +294,9 @@ static double last_loss(const char *exchange, const char *hostile, int rows)
     return sum / 4;
 }
 
-/* The conditions of the robust methods hold: 2 of 8 are fewer than n/2 and (n - 2)/2, and 32
- * sequences make a gradient's variance small. test_convex.c tests every rule with every kind of
- * false gradient. */
+/* The conditions of the robust methods hold: 2 hostile ranks of n = 8 are fewer than n/2 and (n -
+ * 2)/2, and 32 sequences make a gradient's variance small. test_convex.c tests every rule with
+ * every kind of false gradient. */
 START_TEST(two_hostile_ranks_of_eight_stop_learning_with_all_reduce_only)
 {
     static const struct {
@@ -313,8 +313,8 @@ START_TEST(two_hostile_ranks_of_eight_stop_learning_with_all_reduce_only)
     for (int i = 0; i < LENGTH(rows); i++) {
         double loss = last_loss(rows[i].exchange, rows[i].hostile, 32);
         ck_assert_msg(fabs(loss / clean - 1) < 0.02,
-                      "%s beside %s: loss %g; without hostile ranks %g", rows[i].exchange,
-                      rows[i].hostile, loss, clean);
+                      "%s with hostile ranks %s: the loss is %g, but %g without them",
+                      rows[i].exchange, rows[i].hostile, loss, clean);
     }
 }
 END_TEST
@@ -395,7 +395,7 @@ static void come_to_step(const struct parity_run *run, int rank, int step)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-/* Rank 0 is late. All of the eight ranks that are not neighbours of rank 0 can complete the step,
+/* Rank 0 of eight ranks is late. All ranks that are not its neighbours can complete the step,
  * because a neighbour that waits for rank 0 has already sent its own messages. */
 static const struct {
     const char *exchange;
@@ -426,7 +426,8 @@ START_TEST(a_slow_rank_delays_only_its_neighbours)
     run.context = &gate;
     parity_run(&model, layout, &run, &held);
     ck_assert_msg(!gate.came_in_vain, "%s: others waited for rank 0", layout);
-    ck_assert_msg(!gate.was_overtaken, "%s: a rank did not wait for one that it hears", layout);
+    ck_assert_msg(!gate.was_overtaken, "%s: a rank did not wait for a rank from which it receives",
+                  layout);
     ck_assert(parity_is_equal(&held, &free, run.steps));
     parity_release(&held);
     parity_release(&free);
