@@ -1,7 +1,9 @@
 /* Learning rates, loss spikes, and messages about failed runs. */
 #include "exec/divergence.h"
 #include "exec/rate.h"
+#include "exec/run/rank_state.h"
 #include "exec/spike.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -101,7 +103,10 @@ static const struct {
 } told[] = {
     { { DIVERGENCE_LOSS, 7, 3, 0, 0, 0 },
       "training diverged on rank 3: the loss of its tokens is not finite" },
-    { { DIVERGENCE_SCALE, 7, 0, 0, 0, 0 }, "gradients overflow even at the smallest loss scale" },
+    { { DIVERGENCE_SCALE, 7, 0, 0, 0, 0 },
+      "rank 0: gradients overflow even at the smallest loss scale" },
+    { { DIVERGENCE_NORM, 7, 1, 0, 0, 0 }, "rank 1: the gradients' norm is not finite" },
+    { { DIVERGENCE_GRADIENTS, 7, 2, 0, 0, 0 }, "rank 2: its gradients are not finite" },
     { { DIVERGENCE_SPIKE, 7, 0, 9, 5, 0.5 },
       "the loss 9 is 8.0 standard deviations above the mean of earlier losses, 5 (standard "
       "deviation 0.5)" },
@@ -117,9 +122,77 @@ START_TEST(a_divergence_names_step_rank_and_cause)
 }
 END_TEST
 
+/* --- causes --------------------------------------------------------------------------------- */
+
+/* A step of two stages, in which rank `rank` has an infinite gradient or, if `in_weights`, a weight
+ * that is not a number. Only the second stage has a loss. In fp16 an overflow halves the loss
+ * scale, unless that is 1. */
+static const struct {
+    int precision, rank; /* -1: no rank */
+    bool in_weights;
+    double loss_scale;
+    enum divergence_kind kinds[2];
+    bool is_skipped;
+} causes[] = {
+    { PRECISION_FP32, -1, false, 1, { DIVERGENCE_NONE, DIVERGENCE_NONE }, false },
+    { PRECISION_FP32, 0, false, 1, { DIVERGENCE_GRADIENTS, DIVERGENCE_NORM }, true },
+    { PRECISION_FP32, 1, false, 1, { DIVERGENCE_NORM, DIVERGENCE_GRADIENTS }, true },
+    { PRECISION_FP32, 1, true, 1, { DIVERGENCE_GRADIENTS, DIVERGENCE_LOSS }, true },
+    { PRECISION_FP16, -1, false, 8, { DIVERGENCE_NONE, DIVERGENCE_NONE }, false },
+    { PRECISION_FP16, 0, false, 8, { DIVERGENCE_NONE, DIVERGENCE_NONE }, true },
+    { PRECISION_FP16, 1, false, 1, { DIVERGENCE_SCALE, DIVERGENCE_SCALE }, true },
+    { PRECISION_FP16, 1, true, 8, { DIVERGENCE_NONE, DIVERGENCE_LOSS }, true },
+};
+
+static int cause; /* index of the current one */
+
+static bool step_with_cause(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    (void)run;
+    bool is_loss_kept = rank->on.rank == 1;
+    struct store *store = &rank->stores[0];
+    struct step_result result;
+    struct err diverged = { 0 };
+    rank->loss_scale.scale = causes[cause].loss_scale;
+    if (rank->on.rank == causes[cause].rank && causes[cause].in_weights)
+        memset(store->values, 0xff, 8);
+    else if (rank->on.rank == causes[cause].rank)
+        store->gradients[0] = HUGE_VALF;
+    enum divergence_kind kind = causes[cause].kinds[rank->on.rank];
+    bool ok = rank_step(rank, 5, NULL, &result, &diverged);
+    double tokens = rank->setup.model->batch * rank->setup.model->seq;
+    if (ok == (kind == DIVERGENCE_NONE) && result.divergence == kind &&
+        result.is_skipped == causes[cause].is_skipped && rank->skipped == result.is_skipped &&
+        result.loss_scale == causes[cause].loss_scale &&
+        (causes[cause].in_weights || (result.loss / tokens > 1) == is_loss_kept))
+        return true;
+    return err_set(err, ERR_INPUT, "step", "divergence %d, skipped %d, loss scale %g, loss %g: %s",
+                   (int)result.divergence, result.is_skipped, result.loss_scale, result.loss,
+                   diverged.msg);
+}
+
+START_TEST(a_step_tells_on_each_rank_why_training_diverges)
+{
+    struct model model = parity_gpt();
+    struct parity_result none;
+    cause = _i;
+    model.tied = false;
+    parity_run(&model, "pp2 mb2",
+               &(struct parity_run){ .optimizer = OPTIMIZER_SGD,
+                                     .rate = 0.1F,
+                                     .precision = causes[_i].precision,
+                                     .seed = 3,
+                                     .before = step_with_cause },
+               &none);
+    parity_release(&none);
+}
+END_TEST
+
 static Suite *suite(void)
 {
-    TCase *tc = tcase_create("divergence");
+    TCase *steps = tcase_create("steps"), *tc = tcase_create("divergence");
+    tcase_set_tags(steps, THREADS);
+    tcase_add_loop_test(steps, a_step_tells_on_each_rank_why_training_diverges, 0, LENGTH(causes));
     tcase_add_loop_test(tc, the_learning_rate_rises_linearly_and_falls_as_a_cosine, 0,
                         LENGTH(rates));
     tcase_add_test(tc, at_first_mean_and_variance_weigh_all_losses_equally);
@@ -128,6 +201,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_divergence_names_step_rank_and_cause, 0, LENGTH(told));
     Suite *s = suite_create("exec/divergence");
     suite_add_tcase(s, tc);
+    suite_add_tcase(s, steps);
     return s;
 }
 

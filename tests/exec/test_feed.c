@@ -85,10 +85,38 @@ START_TEST(a_pass_reads_tokens_and_position_of_its_microbatch)
 }
 END_TEST
 
+/* The position, ids and targets of a microbatch each begin at a multiple of 64 bytes, and no more
+ * memory is taken than that needs. A position takes 16 bytes, a token 8. */
+static const struct {
+    long seq, sequences;
+    long tokens_bytes; /* bytes of the ids with padding */
+} parts[] = { { 7, 1, 64 }, { 8, 1, 64 }, { 9, 1, 128 }, { 8, 3, 192 }, { 5, 5, 256 } };
+
+START_TEST(the_parts_of_a_microbatch_are_aligned_without_a_gap)
+{
+    struct err err = { 0 };
+    struct device *device = host->open(&(struct device_options){ .arena_bytes = 1 << 16 }, &err);
+    struct stream *compute = host->stream_new(device, "compute", &err);
+    struct token_source some = { .vocab = 1000, .seq = parts[_i].seq };
+    struct feed_setup setup = { &some, host, device, compute, 2, parts[_i].sequences, 0, 1 };
+    struct feed feed;
+    ck_assert_msg(feed_open(&feed, &setup, &err), "%s", err.msg);
+    const char *place = (const char *)feed.now.place;
+    ck_assert_uint_eq((uintptr_t)place % 64, 0);
+    ck_assert_int_eq((const char *)feed.now.ids - place, 64);
+    ck_assert_int_eq((const char *)feed.now.targets - place, 64 + parts[_i].tokens_bytes);
+    ck_assert_int_eq((long)feed.microbatch_bytes, 64 + 2 * parts[_i].tokens_bytes);
+    feed_close(&feed);
+    host->stream_free(compute);
+    host->close(device);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("feed");
     tcase_add_test(tc, a_pass_reads_tokens_and_position_of_its_microbatch);
+    tcase_add_loop_test(tc, the_parts_of_a_microbatch_are_aligned_without_a_gap, 0, LENGTH(parts));
     Suite *s = suite_create("exec/feed");
     suite_add_tcase(s, tc);
     return s;
