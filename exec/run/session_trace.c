@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* The number of the step after the reported ones. */
@@ -21,8 +22,8 @@ static int longest_list(const struct schedule *schedule)
 
 static double first_start_s(const struct interval *times, int count)
 {
-    double first_s = times[0].start_s;
-    for (int i = 1; i < count; i++)
+    double first_s = HUGE_VAL;
+    for (int i = 0; i < count; i++)
         first_s = times[i].start_s < first_s ? times[i].start_s : first_s;
     return first_s;
 }
@@ -47,7 +48,7 @@ static void keep_timeline(struct session *session, const struct interval *all, i
     const struct run_setup *setup = session->options->setup;
     int size = session->options->place->size;
     session->out->timeline = timeline_new(setup->schedule, session->arena);
-    double begin_s = first_start_s(all, 1);
+    double begin_s = HUGE_VAL;
     for (int rank = 0; rank < size; rank++) {
         int stage = layout_coordinates_of(setup->plan, rank).at[AXIS_PIPELINE];
         double start_s =

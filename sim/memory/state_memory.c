@@ -6,8 +6,6 @@
 #include "sim/memory/held.h"
 #include "sim/plan/state_share.h"
 
-#include <math.h>
-
 /* --- gradients ----------------------------------------------------------------------------- */
 
 /* Whether the stack (training software) keeps gradients in the weights' type although the plan says
@@ -161,7 +159,7 @@ double mean_state_bytes(const struct memory_input *in)
         MTP_APART)
         held.count[PIECE_LATER_EMBEDDING] = 0;
     double owned = owned_parameters(in->plan, held_trained(&held, in->pieces), &none);
-    state.optimizer = fmin(state.optimizer, state.matrix_optimizer);
+    state.optimizer = state.matrix_optimizer; /* which is never more */
     add_weights_and_gradients(&all, in, &held, &state);
     add_optimizer(&all, in, owned, 0, &state);
     if (plan_keeps_sums(in->plan))
