@@ -95,7 +95,7 @@ static enum gradients gradients_of(enum opcode op)
 
 static void await(struct pass *pass, const struct store *store)
 {
-    if (store && store_cuts(store, STATE_PARAMETERS) && store->values)
+    if (store && store_cuts(store, STATE_PARAMETERS))
         data_lane_await_values(pass->machine, store);
 }
 

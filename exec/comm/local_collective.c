@@ -110,8 +110,6 @@ static const char *in_of(const struct meeting *meeting, int index, size_t offset
 static void reduce_range(const struct meeting *meeting, const struct comm_call *own, size_t first,
                          size_t count, char *out)
 {
-    if (count == 0)
-        return;
     const void **parts = arena_grow(NULL, (size_t)meeting->size * sizeof(void *));
     for (int i = 0; i < meeting->size; i++)
         parts[i] = in_of(meeting, i, first * element_bytes(own->element));
@@ -128,8 +126,6 @@ static void all_reduce(const struct meeting *meeting, const struct comm_call *ow
     size_t first = own->count * index / size;
     size_t count = own->count * (index + 1) / size - first;
     size_t offset = first * element_bytes(own->element);
-    if (count == 0)
-        return;
     reduce_range(meeting, own, first, count, (char *)own->out + offset);
     count_bytes(own, (size - 1) * count * element_bytes(own->element));
     for (int i = 0; i < meeting->size; i++)
@@ -140,7 +136,7 @@ static void all_reduce(const struct meeting *meeting, const struct comm_call *ow
 static void gather(const struct meeting *meeting, const struct comm_call *own, size_t in_offset)
 {
     size_t bytes = own->count * element_bytes(own->element);
-    for (int i = 0; bytes > 0 && i < meeting->size; i++)
+    for (int i = 0; i < meeting->size; i++)
         copy_bytes((char *)own->out + (size_t)i * bytes, in_of(meeting, i, in_offset), bytes);
     count_bytes(own, (size_t)(meeting->size - 1) * bytes);
 }

@@ -80,8 +80,6 @@ static int member_after(const struct links *links, int i)
 static void reduce_slots(const struct links *links, const struct comm_call *call, const void *own,
                          size_t slot_bytes, void *out, size_t bytes)
 {
-    if (bytes == 0)
-        return;
     const void **slots = arena_grow(NULL, (size_t)links->size * sizeof(void *));
     for (int j = 0; j < links->size; j++)
         slots[j] = j == links->index ? own : links->scratch + (size_t)j * slot_bytes;
@@ -173,9 +171,8 @@ static bool take_ring_step(struct links *links, const struct comm_call *call,
         if (!links_exchange(links, both, 2, lost))
             return false;
         const void *terms[] = { received, step->own + at };
-        if (bytes > 0)
-            reduce_parts(call->element, call->reduction, terms, 2, step->sum + at,
-                         bytes / element_bytes(call->element));
+        reduce_parts(call->element, call->reduction, terms, 2, step->sum + at,
+                     bytes / element_bytes(call->element));
     }
     return true;
 }
@@ -250,8 +247,6 @@ static bool all_reduce(struct links *links, const struct comm_call *call, struct
 {
     struct parts parts = parts_of(call, call->count);
     char *out = call->out, *own = out + part_at(&parts, links->index);
-    if (parts.bytes == 0)
-        return true;
     if (links->size == 2 && parts.bytes <= 2 * LEAST_PART_BYTES)
         return reduce_swapped(links, call, lost);
     if (goes_round(call, parts.bytes))
@@ -265,8 +260,6 @@ static bool reduce_scatter(struct links *links, const struct comm_call *call,
                            struct lost_member *lost)
 {
     struct parts parts = parts_of(call, call->count * (size_t)links->size);
-    if (parts.bytes == 0)
-        return true;
     if (!goes_round(call, parts.bytes))
         return reduce_parts_direct(links, call, &parts, call->out, lost);
     char *sums = arena_grow(NULL, parts.stride);
@@ -279,8 +272,6 @@ static bool all_gather(struct links *links, const struct comm_call *call, struct
 {
     struct parts parts = parts_of(call, call->count * (size_t)links->size);
     char *out = call->out;
-    if (parts.bytes == 0)
-        return true;
     copy_bytes(out + part_at(&parts, links->index), call->in, parts.stride);
     return parts.bytes > COMM_RING_BYTES ? gather_ring(links, &parts, out, lost)
                                          : gather_direct(links, &parts, out, lost);
@@ -292,13 +283,12 @@ static bool all_to_all(struct links *links, const struct comm_call *call, struct
     const char *in = call->in;
     char *out = call->out;
     int count = 0;
-    for (int i = 1; i < links->size && bytes > 0; i++) {
+    for (int i = 1; i < links->size; i++) {
         int member = member_after(links, i);
         links->transfers[count++] = links_send(member, in + (size_t)member * bytes, bytes);
         links->transfers[count++] = links_receive(member, out + (size_t)member * bytes, bytes);
     }
-    if (bytes > 0)
-        copy_bytes(out + (size_t)links->index * bytes, in + (size_t)links->index * bytes, bytes);
+    copy_bytes(out + (size_t)links->index * bytes, in + (size_t)links->index * bytes, bytes);
     return links_exchange(links, links->transfers, count, lost);
 }
 

@@ -36,7 +36,7 @@ bool exchange_groups_new(const struct comm_api *api, struct comm *comm,
     out->all = part_new(api, comm, members, n, err);
     for (int i = 0; i < near; i++)
         members[i] = ranks[index / near * near + i];
-    if (out->all && near > 1)
+    if (out->all)
         out->near = part_new(api, comm, members, near, err);
     for (int i = 0; i < n / near; i++)
         members[i] = ranks[index % near + i * near];

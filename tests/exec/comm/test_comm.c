@@ -256,6 +256,118 @@ START_TEST(an_all_reduce_sends_the_minimum_bytes)
 }
 END_TEST
 
+/* Calls of 3 ranks, which all send as many bytes as the hand count above. Each rank hears the rank
+ * before it. */
+enum { SENDERS = 3, MOST_SENT = 3 * 20000 };
+static const enum comm_kind counted_kinds[] = {
+    COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_BROADCAST,
+    COMM_ALL_TO_ALL, COMM_SEND_RECV,  COMM_NEIGHBOURS,
+};
+static const size_t counted[] = { 0, 1, 2, 3, 20000 };
+
+static bool count_call(const struct side *side, enum comm_kind kind, enum element element,
+                       size_t count, void *in, void *out, double *beyond)
+{
+    struct err err = { 0 };
+    double before = side->api->sent_bytes(side->world);
+    struct comm_call call = { .kind = kind,
+                              .group = side->world,
+                              .in = in,
+                              .out = out,
+                              .count = count,
+                              .element = element,
+                              .num_neighbours = 1 };
+    call.tells[0] = (side->rank + 1) % SENDERS;
+    call.hears[0] = (side->rank + SENDERS - 1) % SENDERS;
+    if (kind == COMM_SEND_RECV) {
+        call.peer = call.tells[0];
+        call.source = call.hears[0];
+    }
+    bool ok = finish(side, call, &err);
+    *beyond += side->api->sent_bytes(side->world) - before - comm_least_sent_bytes(&call);
+    return ok;
+}
+
+static bool count_calls(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    double *in = calloc(MOST_SENT, sizeof *in), *out = calloc(MOST_SENT, sizeof *out);
+    double(*beyond)[LENGTH(counted_kinds)] = job->context;
+    bool ok = true;
+    for (int k = 0; k < LENGTH(counted_kinds); k++)
+        for (int i = 0; i < LENGTH(counted) && ok; i++)
+            for (int element = ELEMENT_FP32; element < NUM_ELEMENTS && ok; element++)
+                if (element != ELEMENT_BYTES || k == 1 || k > 2)
+                    ok = count_call(&side, counted_kinds[k], (enum element)element, counted[i], in,
+                                    out, &beyond[side.rank][k]);
+    free(in);
+    free(out);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(every_call_sends_the_minimum_bytes)
+{
+    double beyond[SENDERS][LENGTH(counted_kinds)] = { { 0 } };
+    rank_job_run((struct rank_job){
+        .api = apis[_i], .size = SENDERS, .run = count_calls, .context = beyond });
+    for (int k = 0; k < LENGTH(counted_kinds); k++) {
+        double sum = 0;
+        for (int rank = 0; rank < SENDERS; rank++)
+            sum += beyond[rank][k];
+        ck_assert_msg(fabs(sum) < 1e-3, "%s sends %g bytes more than it must",
+                      comm_kind_names[counted_kinds[k]], sum);
+    }
+}
+END_TEST
+
+/* The bytes of rank r are 10 r, 10 r + 1, ... Each rank hears the rank before it. */
+static const struct {
+    enum comm_kind kind;
+    size_t count;
+    const char *out[SENDERS]; /* what each rank gets, with characters for the bytes from 0 on */
+} few_bytes[] = {
+    { COMM_ALL_GATHER, 1, { "0:D", "0:D", "0:D" } },
+    { COMM_ALL_TO_ALL, 1, { "0:D", "1;E", "2<F" } },
+    { COMM_ALL_TO_ALL, 2, { "01:;DE", "23<=FG", "45>?HI" } },
+    { COMM_BROADCAST, 1, { "0", "0", "0" } },
+    { COMM_SEND_RECV, 1, { "D", "0", ":" } },
+    { COMM_NEIGHBOURS, 1, { "D", "0", ":" } },
+};
+
+static bool move_bytes(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    bool ok = true;
+    for (int i = 0; i < LENGTH(few_bytes) && ok; i++) {
+        char in[6], out[7] = "";
+        struct err err = { 0 };
+        for (int byte = 0; byte < 6; byte++)
+            in[byte] = (char)('0' + 10 * side.rank + byte);
+        struct comm_call call = { .kind = few_bytes[i].kind,
+                                  .in = in,
+                                  .out = out,
+                                  .count = few_bytes[i].count,
+                                  .element = ELEMENT_BYTES,
+                                  .num_neighbours = 1 };
+        call.tells[0] = (side.rank + 1) % SENDERS;
+        call.hears[0] = (side.rank + SENDERS - 1) % SENDERS;
+        if (call.kind == COMM_SEND_RECV) {
+            call.peer = call.tells[0];
+            call.source = call.hears[0];
+        }
+        ok = finish(&side, call, &err) && strcmp(out, few_bytes[i].out[side.rank]) == 0;
+    }
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(single_bytes_are_moved_to_the_right_rank)
+{
+    rank_job_run((struct rank_job){ .api = apis[_i], .size = SENDERS, .run = move_bytes });
+}
+END_TEST
+
 /* --- numbers -------------------------------------------------------------------------------- */
 
 /* In bf16, 256 + 1 is rounded to 256, because bf16 numbers are 2 apart there. In fp32, 256 plus
@@ -416,6 +528,67 @@ START_TEST(an_abort_ends_a_waiting_call)
 }
 END_TEST
 
+/* Two ranks make one call each. Messages fit if they have equally many bytes, collectives if they
+ * are the same in all that counts for their kind. */
+static const struct {
+    struct comm_call calls[2];
+    bool fits;
+} pairs[] = {
+    { { { .kind = COMM_ALL_REDUCE, .count = 2 }, { .kind = COMM_ALL_REDUCE, .count = 2 } }, true },
+    { { { .kind = COMM_ALL_REDUCE, .count = 2 }, { .kind = COMM_BROADCAST, .count = 2 } }, false },
+    { { { .kind = COMM_ALL_GATHER, .count = 2 }, { .kind = COMM_ALL_GATHER, .count = 1 } }, false },
+    { { { .kind = COMM_ALL_GATHER, .count = 2 },
+        { .kind = COMM_ALL_GATHER, .count = 2, .element = ELEMENT_FP64 } },
+      false },
+    { { { .kind = COMM_ALL_REDUCE, .count = 2 },
+        { .kind = COMM_ALL_REDUCE, .count = 2, .reduction = REDUCTION_MAX } },
+      false },
+    { { { .kind = COMM_REDUCE_SCATTER, .count = 1 },
+        { .kind = COMM_REDUCE_SCATTER, .count = 1, .reduction = REDUCTION_MAX } },
+      false },
+    { { { .kind = COMM_ALL_GATHER, .count = 1 },
+        { .kind = COMM_ALL_GATHER, .count = 1, .reduction = REDUCTION_MAX, .peer = 1 } },
+      true },
+    { { { .kind = COMM_BROADCAST, .count = 1 },
+        { .kind = COMM_BROADCAST, .count = 1, .reduction = REDUCTION_MAX } },
+      true },
+    { { { .kind = COMM_BROADCAST, .count = 1 }, { .kind = COMM_BROADCAST, .count = 1, .peer = 1 } },
+      false },
+    { { { .kind = COMM_SEND, .count = 2, .peer = 1 },
+        { .kind = COMM_RECV, .count = 1, .element = ELEMENT_FP64 } },
+      true },
+    { { { .kind = COMM_SEND, .count = 2, .peer = 1 }, { .kind = COMM_RECV, .count = 1 } }, false },
+    { { { .kind = COMM_SEND, .count = 1, .peer = 1 }, { .kind = COMM_RECV, .count = 2 } }, false },
+};
+
+static bool call_in_pair(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    int pair = *(const int *)job->context;
+    struct err err = { 0 };
+    double in[4] = { 0 }, out[4];
+    struct comm_call call = pairs[pair].calls[side.rank];
+    call.in = in;
+    call.out = out;
+    bool ok = finish(&side, call, &err), fits = pairs[pair].fits;
+    for (int i = 0; i < 2 && !fits; i++) {
+        char words[80];
+        const struct comm_call *each = &pairs[pair].calls[i];
+        snprintf(words, sizeof words, "calls %s of %zu %s", comm_kind_names[each->kind],
+                 each->count, element_names[each->element]);
+        ok = ok || strncmp(err.where, "rank ", 5) != 0 || !strstr(err.msg, words);
+    }
+    side_close(&side);
+    return ok == fits;
+}
+
+START_TEST(two_calls_of_threads_fit_or_are_refused)
+{
+    rank_job_run((struct rank_job){
+        .api = &comm_local, .size = 2, .run = call_in_pair, .context = &(int){ _i } });
+}
+END_TEST
+
 static bool disagree(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
@@ -534,12 +707,15 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, small_messages_are_summed_in_the_order_of_ranks, 0, NUM_APIS);
     tcase_add_test(tc, minimum_bytes_of_each_call_equal_a_hand_count);
     tcase_add_loop_test(tc, an_all_reduce_sends_the_minimum_bytes, 0, NUM_APIS);
+    tcase_add_loop_test(tc, every_call_sends_the_minimum_bytes, 0, NUM_APIS);
+    tcase_add_loop_test(tc, single_bytes_are_moved_to_the_right_rank, 0, NUM_APIS);
     tcase_add_test(tc, bf16_is_summed_in_fp32_and_rounded_once);
     tcase_add_test(tc, a_nan_is_the_maximum_on_any_rank);
     tcase_add_loop_test(tc, a_rank_that_ends_makes_the_others_fail, 0, NUM_APIS);
     tcase_add_test(tc, a_failure_is_visible_before_the_failed_call_ends);
     tcase_add_loop_test(tc, an_abort_ends_a_waiting_call, 0, NUM_APIS);
     tcase_add_test(tc, threads_whose_calls_differ_are_detected);
+    tcase_add_loop_test(tc, two_calls_of_threads_fit_or_are_refused, 0, LENGTH(pairs));
     tcase_add_test(tc, an_absent_rank_is_named_after_the_time_limit);
     tcase_add_test(tc, a_launcher_without_a_meeting_address_has_its_own_error);
     tcase_add_test(tc, communicators_can_be_opened_again_at_the_same_address);

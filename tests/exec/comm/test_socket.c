@@ -144,6 +144,28 @@ START_TEST(many_bytes_arrive_in_order)
 }
 END_TEST
 
+/* Single bytes arrive once each. Then the other end resets the connection. */
+START_TEST(single_bytes_arrive_until_a_reset)
+{
+    int ends[2];
+    char bytes[4];
+    struct err err = { 0 };
+    connect_ends(ends);
+    for (int i = 0; i < 4; i++)
+        check_ok(socket_send(ends[1], &"abcd"[i], 1, within_s(10), &err), &err);
+    check_ok(socket_receive(ends[0], bytes, 3, within_s(10), &err), &err);
+    check_ok(socket_receive(ends[0], bytes + 3, 1, within_s(10), &err), &err);
+    ck_assert_mem_eq(bytes, "abcd", 4);
+    struct linger at_once = { .l_onoff = 1 };
+    setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(ends[1]);
+    ck_assert(!socket_receive(ends[0], bytes, 1, within_s(10), &err));
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_str_eq(err.msg, "receiving: Connection reset by peer");
+    close(ends[0]);
+}
+END_TEST
+
 /* A time limit ends a wait for bytes that never come. An interruption also ends it, with another
  * message. */
 START_TEST(a_wait_ends_at_its_limit)
@@ -182,6 +204,59 @@ START_TEST(sending_to_a_closed_connection_is_an_error)
     ck_assert_msg(strncmp(err.msg, "sending: ", 9) == 0, "%s", err.msg);
     free(bytes);
     close(ends[0]);
+}
+END_TEST
+
+/* The next descriptor that the system would give. */
+static int next_descriptor(void)
+{
+    int fd = dup(listener);
+    close(fd);
+    return fd;
+}
+
+/* In a program whose standard input is closed, the system gives descriptor 0 to the next socket:
+ * the listener, the caller or the accepted one. */
+START_TEST(a_socket_may_have_descriptor_0)
+{
+    struct err err = { 0 };
+    char byte;
+    if (_i == 0)
+        close(0);
+    listen_here("127.0.0.1");
+    if (_i == 1)
+        close(0);
+    int caller = socket_connect(&address, false, within_s(10), &err);
+    check_ok(caller >= 0, &err);
+    poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 10000);
+    if (_i == 2)
+        close(0);
+    int accepted = socket_accept(listener, &err);
+    check_ok(accepted >= 0, &err);
+    ck_assert_int_eq(_i == 0 ? listener : _i == 1 ? caller : accepted, 0);
+    for (int fd = 0; fd <= accepted; fd++)
+        if (fd == listener || fd == caller || fd == accepted)
+            check_options(fd);
+    check_ok(socket_send(caller, "z", 1, within_s(10), &err), &err);
+    check_ok(socket_receive(accepted, &byte, 1, within_s(10), &err), &err);
+    ck_assert_int_eq(byte, 'z');
+}
+END_TEST
+
+/* The descriptor of a socket that cannot listen or connect is free again, even descriptor 0. */
+START_TEST(a_socket_that_fails_is_closed)
+{
+    struct err err = { 0 };
+    listen_here("127.0.0.1");
+    if (_i == 0)
+        close(0);
+    int next = next_descriptor();
+    ck_assert_int_eq(socket_listen(&address, &err), -1);
+    ck_assert_int_eq(next_descriptor(), next);
+    struct sockaddr_storage nobody = address;
+    socket_set_port(&nobody, 1);
+    ck_assert_int_eq(socket_connect(&nobody, false, within_s(10), &err), -1);
+    ck_assert_int_eq(next_descriptor(), next);
 }
 END_TEST
 
@@ -245,8 +320,11 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, an_address_has_a_host_and_a_port_of_either_version, 0, LENGTH(named));
     tcase_add_test(tc, an_invalid_host_is_refused_by_its_name);
     tcase_add_test(tc, many_bytes_arrive_in_order);
+    tcase_add_test(tc, single_bytes_arrive_until_a_reset);
     tcase_add_test(tc, a_wait_ends_at_its_limit);
     tcase_add_test(tc, sending_to_a_closed_connection_is_an_error);
+    tcase_add_loop_test(tc, a_socket_may_have_descriptor_0, 0, 3);
+    tcase_add_loop_test(tc, a_socket_that_fails_is_closed, 0, 2);
     tcase_add_test(tc, a_port_in_use_cannot_be_listened_on);
     tcase_add_test(tc, a_caller_retries_until_somebody_listens);
     Suite *s = suite_create("exec/comm/socket");
