@@ -4,9 +4,9 @@
 
 #include "cli/input/setup.h"
 
-/* The days of a whole training, and its dollars; 0 when the tokens or the price are not known. */
+/* Days of training on all of the model's tokens; 0 if the tokens are not known. */
 double days_to_train(const struct setup *setup, const struct prediction *prediction);
-/* The price of all GPUs for this time. */
+/* Dollars for all GPUs of the job during `run_s` seconds. */
 double dollars_of(const struct setup *setup, double run_s);
 double dollars_to_train(const struct setup *setup, const struct prediction *prediction);
 

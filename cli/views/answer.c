@@ -29,8 +29,9 @@ static json_t *time_parts_json(const struct time_parts *time)
     return object;
 }
 
-/* In whole bytes. The first five values sum to the total, so workspace is the remainder: logits or
- * recomputed values, buckets, libraries, the allocator's slack, network and context. */
+/* All values are whole bytes. The first five sum to total_bytes: workspace_bytes is the total minus
+ * the other four. It contains logits or recomputed values, buckets, libraries, the allocator's
+ * slack, network buffers and the CUDA context. */
 static json_t *stage_json(const struct stage_memory *stage)
 {
     json_t *object = json_object();

@@ -34,7 +34,8 @@ static void block_release(struct block *block)
 
 enum { MOST_PARTS = 32 };
 
-/* Sorts the parts longer than `least_s`, longest first; ties are in the table's order. */
+/* Sorts the parts of the step that are longer than `least_s`, longest first; equal parts stay in
+ * the order of time_part_table. */
 static int sort_parts(const struct time_parts *time, double least_s, int order[MOST_PARTS])
 {
     int count = 0;
@@ -89,7 +90,7 @@ static struct block time_block(const struct terminal *terminal, const struct pre
     return block;
 }
 
-/* A part of a memory bar, in order from the left. */
+/* One segment of a memory bar. Segments are drawn from left to right. */
 struct memory_share {
     double bytes;
     const char *utf8, *ascii;

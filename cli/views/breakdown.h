@@ -5,8 +5,9 @@
 #include "cli/print/terminal.h"
 #include "sim/engine/simulate.h"
 
-/* Shows the step's parts to the left of the memory of each stage, or above it in a narrow window.
- * The scale of memory bars ends at `memory_bytes`, or at the peak if that is more. */
+/* Shows the parts of the step time to the left of the memory of each stage, or above it in a narrow
+ * window. The scale of the memory bars ends at `memory_bytes`, or at the largest peak if that is
+ * more. */
 void show_breakdown(const struct terminal *terminal, double memory_bytes,
                     const struct prediction *prediction, bool all_stages);
 

@@ -12,9 +12,10 @@ bool check_deadline(const struct options *options, const struct setup *setup, st
     if (options->search.deadline_s <= 0)
         return true;
     if (setup->model.tokens <= 0)
-        return err_set(err, ERR_USAGE, "--deadline",
-                       "needs a number of tokens, and %s states none: --tokens 300Btok",
-                       setup->model.name);
+        return err_set(
+            err, ERR_USAGE, "--deadline",
+            "needs a number of tokens, but model %s states none; add for example --tokens 300Btok",
+            setup->model.name);
     if (options->search.objective == OBJECTIVE_MEMORY)
         return err_set(err, ERR_USAGE, "--deadline",
                        "expected --objective time or cost; found memory: the plan with the least "
@@ -70,16 +71,16 @@ void show_deadline(const struct setup *setup, const struct deadline *deadline)
     units_show_duration(result->train_s, taken, sizeof taken);
     units_show_count(setup->model.tokens, tokens, sizeof tokens);
     if (result->is_met)
-        printf("DEADLINE met on %d GPUs, the fewest of up to %d: %s tokens take %s of the %s "
-               "allowed, failures and checkpoints included\n",
+        printf("DEADLINE met with %d GPUs, the smallest number found (at most %d allowed): %s "
+               "tokens take %s of the %s allowed, failures and checkpoints included\n",
                result->num_gpus, deadline->most_gpus, tokens, taken, allowed);
     else if (deadline_ended_early(deadline))
         printf("DEADLINE not met by the plans searched so far: %s tokens take %s instead of %s on "
                "%d GPUs\n",
                tokens, taken, allowed, result->num_gpus);
     else
-        printf("DEADLINE NOT MET on up to %d GPUs: %s tokens take at best %s instead of %s, on %d "
-               "GPUs\n",
+        printf("DEADLINE NOT MET with up to %d GPUs: %s tokens take at least %s instead of %s (on "
+               "%d GPUs)\n",
                deadline->most_gpus, tokens, taken, allowed, result->num_gpus);
 }
 

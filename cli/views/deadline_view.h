@@ -15,21 +15,22 @@ struct deadline {
 /* Checks that the tokens are known and the objective is time. */
 bool check_deadline(const struct options *options, const struct setup *setup, struct err *err);
 
-/* Finds the number of GPUs and sets it in the setup, to which the request refers. False: the
- * request is wrong. Release `out` in either case. It does nothing without a deadline. */
+/* Finds the smallest number of GPUs that meets the deadline, and sets it in `setup`, which
+ * `request` refers to. False if the request is wrong. Does nothing without a deadline. Release
+ * `out` in any case. */
 bool deadline_choose_gpus(const struct options *options, struct setup *setup,
                           struct search_request *request, struct deadline *out, struct err *err);
 void deadline_release(struct deadline *deadline);
 
-/* Whether the search for the number of GPUs itself was ended early; then its best plan is the
- * answer. */
+/* True if the search for the number of GPUs was interrupted or ran out of time; the answer is then
+ * the best plan that it had found. */
 bool deadline_ended_early(const struct deadline *deadline);
 void deadline_fill_result(const struct deadline *deadline, struct search_result *result);
 
 void show_deadline(const struct setup *setup, const struct deadline *deadline);
 void add_deadline_json(json_t *object, const struct deadline *deadline);
 
-/* Sets the error of exit code 3 if the deadline is missed. */
+/* True if the deadline is missed; `err` then has the message and exit code 3. */
 bool refuse_deadline(const struct deadline *deadline, struct err *err);
 
 #endif

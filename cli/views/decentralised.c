@@ -96,9 +96,9 @@ static bool add_batches(const char *workload, int gpus, double ring_s, double go
     return ok;
 }
 
-/* The number of steps follows from the paper's hours and exchange times for all-reduce and gossip:
- * (59.02 - 29.7) h divided by the difference of the exchange times; the remaining hours are
- * compute. Periodic methods average over all ranks every H steps. AGA starts with H = 4, and its
+/* The number of steps is the difference of the paper's hours for all-reduce and gossip, 59.02 -
+ * 29.7, divided by the difference of their exchange times. The hours without exchange are compute.
+ * Periodic methods average over all ranks every H steps. AGA (adaptive H) starts with H = 4; its
  * loss falls from 11 to 1.77. */
 static bool add_bert_hours(struct decentralised *out, struct err *err)
 {
@@ -134,8 +134,9 @@ static bool add_bert_hours(struct decentralised *out, struct err *err)
 
 /* --- Ying et al. 2021 ----------------------------------------------------------------------- */
 
-/* 90 epochs of 1,281,167 images, 32 per GPU. A step's compute and the part of it that overlaps the
- * exchange were fitted, with the network's latency, on the eight published times. */
+/* 90 epochs of 1,281,167 images, 32 per GPU and step. Three values were fitted on the eight
+ * published times: a step's compute time, the share of it that overlaps the exchange, and the
+ * network's latency. */
 static bool add_imagenet_hours(struct decentralised *out, struct err *err)
 {
     static const struct {
@@ -236,8 +237,8 @@ static void print_cell(double value, FILE *to)
         fprintf(to, " %.3g |", value);
 }
 
-/* The number of steps until a method has caught up with all-reduce. A robust rule has none, as its
- * error does not vanish. */
+/* Number of steps after which a method has caught up with all-reduce. Byzantine-robust aggregation
+ * never does, as its error does not vanish. */
 static double transient(double heterogeneity, const struct exchange_use *use)
 {
     struct convergence convergence = convergence_published;
@@ -275,9 +276,10 @@ static void print_method(const struct exchange_method *method, const struct exch
 static void print_origins(FILE *to)
 {
     fprintf(to, "\nThe network of each paper was fitted on the paper's times (calibration/papers). "
-                "BERT-Large's\nsteps and compute follow from the printed hours and batches of ring "
-                "and gossip. ResNet-50's compute,\nand the part of an exchange that it overlaps, "
-                "were fitted on its eight printed hours. pga and aga were\nused in no fit.\n");
+                "BERT-Large's\nsteps and compute follow from its published hours and exchange "
+                "times of ring all-reduce and gossip.\nResNet-50's compute, and how much of it "
+                "overlaps the exchange, were fitted on its eight published hours.\nNo row of pga "
+                "or aga was used in a fit.\n");
 }
 
 /* Prints the methods' constants for matrices of 2048 x 1000, the largest of ResNet-50. */
@@ -288,11 +290,13 @@ static void print_constants(FILE *to)
                                       workload_find("resnet-50")->parameters / (2048 * 1000) };
     struct exchange_load load = { &tensor, 1, 4 };
     fprintf(to,
-            "\nSteps of ResNet-50 on %d ranks. 1 - beta is the spectral gap of a graph. Unbiased "
-            "messages\nmultiply the noise by 1 + omega; other messages keep at least a share "
-            "delta. The error of a robust\nrule is at most kappa times the variance of honest "
-            "gradients. Transients are in steps: for shuffled\ndata (heterogeneity 0), and if each "
-            "rank has its own data (0.999).\n\n| exchange | 1 - beta | omega | delta | kappa | "
+            "\nConvergence constants for ResNet-50 on %d ranks. 1 - beta is the spectral gap of "
+            "the gossip graph.\nUnbiased compression multiplies the gradient noise by 1 + omega; "
+            "biased compression keeps at least the\nfraction delta of a gradient. The squared "
+            "error of Byzantine-robust aggregation is at most kappa times\nthe variance of the "
+            "honest gradients. Transients are in steps: with shuffled data (heterogeneity 0),\nand "
+            "if each rank has its own data (heterogeneity 0.999).\n\n| exchange | 1 - beta | omega "
+            "| delta | kappa | "
             "steps x | transient | own data |\n|---|---|---|---|---|---|---|---|\n",
             NUM_RANKS);
     for (int i = 0; i < num_exchange_methods; i++)

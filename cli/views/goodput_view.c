@@ -58,14 +58,13 @@ const struct field run_fields[] = {
     { F(interruptions), .doc = "Mean number of failures in those days." },
     { F(mtbf_s), .doc = "Mean time between failures of the job." },
     { F(restart_s), .doc = "Time to detect a failure, relaunch, load and warm up." },
-    { F(hardware_share), .doc = "Share of the failures that take hosts out." },
-    { F(hosts_lost), .doc = "Mean number of hosts that these failures take out in those days." },
-    { F(spare_hosts), .doc = "Spare hosts with which all hosts under repair are replaced 99 % of "
-                             "the time." },
+    { F(hardware_share), .doc = "Share of failures after which a host must be repaired or replaced." },
+    { F(hosts_lost), .doc = "Mean number of hosts that such failures take out of service in those days." },
+    { F(spare_hosts), .doc = "Spare hosts that suffice, 99 % of the time, to replace all hosts under repair." },
     { F(checkpoint_bytes), .doc = "Size of a checkpoint: weights and optimizer state, stored once." },
     { F(storage_bytes_per_s), .doc = "Rate at which all hosts together write to storage." },
     { F(checkpoint_s), .doc = "Time for which training stops for one checkpoint." },
-    { F(pending_s), .doc = "Time from the end of that stop until the checkpoint is usable." },
+    { F(pending_s), .doc = "Time from the end of checkpoint_s until the checkpoint can be used for a restart." },
     { F(checkpoint_interval_s), .doc = "Best time between checkpoints, rounded to whole steps." },
     { F(checkpoint_steps), .doc = "Best number of steps between checkpoints." },
     { F(storage_every), .doc = "With checkpoints in memory: every n-th one also goes to storage; "
@@ -167,13 +166,13 @@ static void add_duration(struct text *out, double seconds)
     text_add(out, "%s", text);
 }
 
-/* Units for the time of a whole run. */
+/* Units in which the time of the whole run is shown. */
 static const struct {
     double s;
     const char *name;
 } run_units[] = { { DAY_S, "days" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
 
-/* Adds a run time of years or more, whose values may have different units. */
+/* Adds a run time of years or more; mean and interval may have different units. */
 static void add_long_run(struct text *out, const struct expected *run_s)
 {
     char mean[40], low[40], high[40];
@@ -232,7 +231,8 @@ static void show_kept(const struct terminal *terminal, const struct goodput *of)
 {
     struct text line = { 0 };
     const char *dot = terminal_dot(terminal);
-    text_add(&line, "%.1f %% of the time%scheckpoints %.1f %%%srestarts %.1f %%%slost work %.1f %%",
+    text_add(&line,
+             "%.1f %% of the time%scheckpoints %.1f %%%srestarts %.1f %%%srepeated work %.1f %%",
              100 * of->kept, dot, 100 * of->checkpoint_share, dot, 100 * of->restart_share, dot,
              100 * of->lost_share);
     show_row(terminal, "goodput", &line);
@@ -243,7 +243,7 @@ static void show_failures(const struct terminal *terminal, const struct goodput 
     struct text line = { 0 };
     text_add(&line, "one in ");
     add_duration(&line, of->failures.mtbf_s);
-    text_add(&line, ", %.3g in the run, %.0f %% of them hardware, %.3g hosts lost; ",
+    text_add(&line, ", %.3g in the run (%.0f %% of them hardware), %.3g hosts lost; ",
              of->interruptions, 100 * of->failures.hardware_share, of->hosts_lost);
     add_duration(&line, of->renewal.restart_s);
     text_add(&line, " to restart; %d spare host%s 99 %% of the time", of->spare_hosts,

@@ -9,7 +9,8 @@
 #include "sim/campaign/goodput.h"
 #include "sim/engine/simulate.h"
 
-/* The run of a plan whose model states its tokens. */
+/* Goodput of a plan during training on all of the model's tokens. The model must state its tokens.
+ */
 struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
                                const struct prediction *prediction);
 

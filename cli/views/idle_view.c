@@ -63,7 +63,7 @@ static bool is_worth_telling(const struct idle *idle)
     return most - least >= 0.05 * idle->step_s;
 }
 
-/* The end of a run of stages with the same percentage. */
+/* Index after the last of consecutive stages that have the same percentage as stage `first`. */
 static int end_of_run(const struct idle *idle, int first)
 {
     int end = first + 1;

@@ -1,5 +1,5 @@
-/* cli/views/idle_view.h - shows the idle time of each stage of a plan in a step. All
- * other parts of the step time that an answer shows are those of the busiest stage. */
+/* cli/views/idle_view.h - shows the idle time of each stage in a step. All other parts of the step
+ * time in an answer are those of the busiest stage. */
 #ifndef CLI_VIEWS_IDLE_VIEW_H
 #define CLI_VIEWS_IDLE_VIEW_H
 

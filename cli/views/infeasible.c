@@ -18,12 +18,12 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
         if (capacity < setup->memory_bytes)
             text_add(out, " at P(out of memory) <= %s", risk_words(result->oom_risk).text);
     } else if (result->num_exclusions > 0)
-        text_add(out, "is feasible: %.0f of %.0f plans break the rule %s",
+        text_add(out, "is feasible: %.0f of %.0f plans break rule `%s`",
                  result->exclusions[0].count, result->candidates, result->exclusions[0].rule);
     else
         text_add(out, "%s", result->proved_optimal ? "is feasible" : "fits");
     if (result->fewest_gpus > 0)
-        text_add(out, "; smallest number of GPUs that fits: %d", result->fewest_gpus);
+        text_add(out, "; smallest number of GPUs with a plan that fits: %d", result->fewest_gpus);
 }
 
 static void show_nearest(const struct terminal *terminal, const struct search_result *result)
@@ -40,7 +40,7 @@ static void show_nearest(const struct terminal *terminal, const struct search_re
     if (result->fewest_gpus > 0) {
         struct time_scale scale = time_scale_of(fewest->prediction.step_s);
         add_plan_words(terminal, &fewest->plan, fewest->prediction.num_microbatches, &words);
-        printf("%s  smallest number of GPUs that fits: %d (%s; %.*f %s per step)\n",
+        printf("%s  smallest number of GPUs with a plan that fits: %d (%s; %.*f %s per step)\n",
                result->has_nearest ? "" : "\n", result->fewest_gpus, text_get(&words),
                scale.decimals, fewest->prediction.step_s * scale.per_s, scale.unit);
     }

@@ -4,12 +4,13 @@
 
 #include "cli/views/relax_view.h"
 
-/* Shows the reasons why plans are excluded, and the changes that would admit one. */
+/* Shows why plans are excluded, and the changes of the request that would admit a plan. */
 void show_infeasible(const struct options *options, const struct setup *setup,
                      const struct search_result *result, const struct relaxations *relaxations);
 
-/* Adds "feasible": false, the reasons, and "nearest" if the document lacks it. `err` has the
- * sentence for stderr. result NULL: no search was made. */
+/* Adds "feasible": false, the reasons, and an empty "nearest" (the plan that lacks the least
+ * memory) if the document has none. `err` has the sentence for stderr. `result` is NULL if no
+ * search was made. */
 void add_infeasible_json(json_t *object, const struct search_result *result, const struct err *err);
 
 /* Adds the reasons in one sentence. */

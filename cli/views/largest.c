@@ -54,8 +54,8 @@ static bool refuse_family(const char *family, const struct model_preset *presets
     return false;
 }
 
-/* Sorts by falling number of parameters. Members of equal size stay in the order of the presets,
- * which is that of their names. */
+/* Sorts by number of parameters, largest first. Models of equal size stay in the order of their
+ * names. */
 static void sort_members(struct largest *largest)
 {
     for (size_t i = 1; i < largest->num_members; i++)
@@ -80,7 +80,8 @@ static bool check_options(const struct options *options, const struct largest *l
                           struct err *err)
 {
     if (is_layers(largest) && !options->model)
-        return err_set(err, ERR_USAGE, "--model", "is missing: --largest layers needs its shape");
+        return err_set(err, ERR_USAGE, "--model",
+                       "is missing; --largest layers needs a model to copy the width from");
     if (!is_layers(largest) && options->model)
         return err_set(err, ERR_USAGE, "--model", "is chosen by --largest %.40s; omit one of them",
                        largest->family);
@@ -117,7 +118,7 @@ bool largest_name_model(struct options *options, struct largest *out, struct err
 
 /* --- choosing the largest ----------------------------------------------------------------- */
 
-/* Chooses the largest member that fits. When none fits, it chooses the last, whose search then
+/* Chooses the largest member that fits. If none fits, it chooses the smallest, so that its search
  * gives the reasons. */
 static bool choose_member(struct largest *largest, struct options *options, struct setup *setup,
                           struct search_request *request, struct err *err)
@@ -196,7 +197,7 @@ void show_largest(const struct setup *setup, const struct largest *largest)
            setup->system.num_gpus > 1 ? "s" : "", setup->model.name, parameters);
     const struct model *larger = next_larger(largest);
     if (larger)
-        printf("; %s does not", larger->name);
+        printf("; %s does not fit", larger->name);
     printf("\n");
 }
 

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Means of the timed steps per cycle of the exchange. If only every H-th step exchanges, the
- * prediction is a mean over H steps. Fewer steps than a cycle count as one cycle. */
+/* Means of the timed steps over each cycle of the exchange: if only every H-th step exchanges, the
+ * prediction is a mean over H steps. Fewer than H timed steps count as one cycle. */
 static int cycle_means(const struct measured *m, double *means)
 {
     int steps = m->session->num_timed, cycle = exchange_cycle(&m->setup->plan.exchange), count = 0;
@@ -184,8 +184,8 @@ static json_t *exchange_json(const struct measured *m)
                      "measured_step_bytes", bytes->sent < 0 ? json_null() : json_real(bytes->sent));
 }
 
-/* The settings that affect the loss curve; tensors of the first stage as rows, columns and
- * count. */
+/* The settings that affect the loss curve, and the shapes (rows, columns, count) of the first
+ * stage's tensors. */
 static json_t *training_json(const struct measured *m)
 {
     const struct setup *setup = m->setup;
@@ -223,7 +223,7 @@ static double predicted(const struct measured *m, double value)
     return m->compares ? value : (double)NAN;
 }
 
-/* Number of hostile ranks that the plan's exchange tolerates; a mean tolerates none. */
+/* Number of hostile ranks that the plan's exchange tolerates; 0 if it averages the gradients. */
 static int tolerated(const struct measured *m)
 {
     const struct plan *plan = &m->setup->plan;
@@ -333,7 +333,7 @@ static void show_losses(const struct measured *m)
                num_skipped, steps);
 }
 
-/* Prints a predicted and a measured value, then a note; NaN: not known. */
+/* Prints a predicted and a measured value, then a note. NaN stands for an unknown value. */
 static void show_noted(const char *label, double predicted, double measured, const char *unit,
                        const char *note)
 {
@@ -441,8 +441,8 @@ static void show_profile(const struct measured *m)
         printf("predicted for %s (profile %s%s)", cluster, profile->name,
                profile->is_disturbed ? ", disturbed" : "");
     else
-        printf("no prediction, as %s is not a cluster of cores; for one, run `simsearch calibrate "
-               "-o here.json` and add --cluster here.json",
+        printf("no predicted times: the ranks ran on CPU cores, but %s has GPUs; to get them, run "
+               "`simsearch calibrate -o here.json`, then add --cluster here.json",
                cluster);
     if (m->session->num_timed > 0)
         printf("; steps took %.4g to %.4g ms (10th to 90th percentile)", 1e3 * m->step_p10_s,

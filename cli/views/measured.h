@@ -8,7 +8,7 @@
 #include "exec/run/session.h"
 #include "sim/cost/piece.h"
 
-/* Measured and predicted seconds per step of one item. */
+/* Measured and predicted seconds per step, and the count, of one kind of op or instruction. */
 struct beside_seconds {
     double count, measured_s, predicted_s;
 };

@@ -19,10 +19,9 @@ struct nearby_view {
 };
 
 /* For a request without a plan: finds the nearest requests with fewer GPUs, with another batch, and
- * with both. Count 0: none of these has a plan either. */
+ * with both changed. Count 0: none of these requests has a plan either. */
 void nearby_instead(const struct search_request *request, struct nearby_view *out);
-/* Finds the same alternatives if the answer already uses fewer GPUs, `num_gpus`, with the given
- * plan. */
+/* Like nearby_instead, if the answer already uses fewer GPUs: `num_gpus`, with plan `taken`. */
 void nearby_beside(const struct search_request *request, int num_gpus,
                    const struct scored_plan *taken, struct nearby_view *out);
 /* Finds a batch close to the requested one and a smaller number of GPUs, if they train clearly more

@@ -41,8 +41,8 @@ bool check_pareto_options(const struct options *options, struct err *err)
     for (size_t i = 0; options->search.pareto && i < LENGTH(others); i++)
         if (others[i].is_given)
             return err_set(err, ERR_USAGE, others[i].name,
-                           "cannot be combined with --pareto, which lists only plans whose layers "
-                           "are divided as Megatron can");
+                           "cannot be combined with --pareto, which searches only the divisions of "
+                           "layers over stages that Megatron has");
     return true;
 }
 
@@ -102,7 +102,7 @@ static void show_swept(const struct setup *setup, const struct pareto_result *re
     units_show(result->elapsed_s, QUANTITY_SECONDS, elapsed, sizeof elapsed);
     text_add(&line, "searched ");
     add_count(&line, result->candidates);
-    text_add(&line, " plans on %d numbers of GPUs in %s: ", result->num_counts, elapsed);
+    text_add(&line, " plans for %d different numbers of GPUs in %s: ", result->num_counts, elapsed);
     add_count(&line, result->evaluated);
     text_add(&line, " timed, ");
     add_count(&line, result->bounded);

@@ -88,7 +88,7 @@ static void show_row(const struct terminal *terminal, int number, const struct s
     text_release(&tensor);
 }
 
-/* Number of leading plans that could be the fastest, by the intervals. */
+/* Number of plans at the top of the ranking whose 90 % interval overlaps that of plan #1. */
 static int num_within_interval(const struct search_result *result)
 {
     int count = 0;
@@ -193,7 +193,7 @@ static void show_why(const struct terminal *terminal, const struct search_result
     text_release(&second);
 }
 
-/* If the compared layout does not fit: the changes with which it does. */
+/* Shows the changes with which the compared layout would fit, if it does not fit. */
 static void show_remedies(const struct terminal *terminal, const struct setup *setup,
                           const struct search_result *result, const struct plan *plan)
 {

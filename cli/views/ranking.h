@@ -10,14 +10,14 @@
 #include "cli/views/tipping_view.h"
 #include "cli/views/wider_view.h"
 
-/* The layout of --compare; `rank` is NULL when there is none. */
+/* The layout of --compare; `rank` is NULL without --compare. */
 struct comparison {
     const struct standing *rank;
     const char *reason; /* reason why it is not valid */
     bool left_out;      /* the space lacked this faster layout, which was then added */
 };
 
-/* The data that are shown about the plans. */
+/* What the answer shows below its header. */
 struct ranking {
     const struct search_result *result; /* the best plan of each kind */
     const struct kinds *kinds;

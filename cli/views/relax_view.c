@@ -42,7 +42,7 @@ void add_relaxations_words(const struct relaxations *relaxations, struct text *o
 {
     enum { MOST_WORDS = 4 };
     for (int i = 0; i < relaxations->count && i < MOST_WORDS; i++) {
-        text_add(out, "%s", i > 0 ? ", " : "; what helps: ");
+        text_add(out, "%s", i > 0 ? ", " : "; each of these changes would give a plan: ");
         add_change(&relaxations->at[i], out);
     }
 }

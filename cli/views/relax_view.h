@@ -10,7 +10,8 @@
 void relax_find(const struct search_request *request, const struct search_result *result,
                 struct relaxations *out);
 
-/* Adds the end of the sentence on stderr: "; what helps: batch 1500, 864 GPUs". */
+/* Adds the end of the sentence on stderr: "; each of these changes would give a plan: batch 1500,
+ * 864 GPUs". */
 void add_relaxations_words(const struct relaxations *relaxations, struct text *out);
 
 void show_relaxations(const struct relaxations *relaxations);

@@ -23,7 +23,7 @@ static bool has_word(const char *words, const char *word, struct arena *arena)
     return false;
 }
 
-/* Adds the words of the plan `to` that the plan `from` lacks. */
+/* Adds the settings of layout `to` that layout `from` lacks, such as "cp2 dp64". */
 static void add_new_words(const struct plan *from, const struct plan *to, struct arena *arena,
                           struct text *out)
 {

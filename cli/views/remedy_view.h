@@ -1,11 +1,12 @@
-/* cli/views/remedy_view.h - the changes of a layout with which it fits. */
+/* cli/views/remedy_view.h - changes with which a layout that needs too much memory would fit. */
 #ifndef CLI_VIEWS_REMEDY_VIEW_H
 #define CLI_VIEWS_REMEDY_VIEW_H
 
 #include "base/text.h"
 #include "cli/input/setup.h"
 
-/* The largest peak that the default of --oom-risk accepts, at most the setup's limit. */
+/* The largest peak that a search with the default --oom-risk accepts; never more than the setup's
+ * limit. */
 double remedy_usual_bytes(const struct setup *setup);
 
 /* Adds the changes of `plan` whose peak is at most `most_bytes`, separated by `dot`: "cp2 dp64:

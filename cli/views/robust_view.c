@@ -99,8 +99,8 @@ static void show_steady(const struct robust_view *view)
         if (view->found.flips[i].factor == 0)
             text_add(&names, "%s%s", names.length > 0 ? ", " : "", cost_classes[i].name);
     if (names.length > 0)
-        printf("    no change up to %.0f %% makes another plan the best for: %s\n",
-               100 * LARGEST_FLIP, text_get(&names));
+        printf("    no error up to %.0f %% makes another plan the best: %s\n", 100 * LARGEST_FLIP,
+               text_get(&names));
     text_release(&names);
 }
 
@@ -112,8 +112,8 @@ void show_robustness(const struct robust_view *view)
     if (!view->is_asked)
         return;
     printf("\n"
-           "  robust    %d draws, %d classes of cost, each up to %.0f %% off; the %d best plans "
-           "compared\n",
+           "  robust    %d random draws of the errors of %d classes of cost, each up to %.0f %%; "
+           "the %d best plans are compared\n",
            found->num_draws, num_cost_classes, 100 * found->spread, found->num_rivals);
     show_score(view, "#1", &found->choice);
     if (found->often.rival != 0)
@@ -123,14 +123,14 @@ void show_robustness(const struct robust_view *view)
     for (int i = 0; i < num_cost_classes; i++)
         any |= found->flips[i].factor != 0;
     if (any)
-        printf("    smallest change of one cost that makes another plan the best:\n");
+        printf("    smallest error of one class of cost that makes another plan the best:\n");
     for (int i = 0; i < num_cost_classes; i++)
         if (found->flips[i].factor != 0)
             show_flip(view, &terminal, i);
     show_steady(view);
 }
 
-/* "13, 60, 71 and 20 %" */
+/* Adds four percentages: "13, 60, 71 and 20 %". */
 static void add_quarters(const double quarters[NUM_QUARTERS], struct text *out)
 {
     for (int q = 0; q < NUM_QUARTERS; q++)
@@ -147,8 +147,8 @@ static void show_range(const struct region_range *range, bool decides)
     struct text best = { 0 }, beaten = { 0 };
     add_quarters(range->best, &best);
     add_quarters(range->beaten, &beaten);
-    printf("      %-28s %9.3g to %-9.3g in its four quarters #1 is best in %s of the region, "
-           "beaten in %s%s\n",
+    printf("      %-28s %9.3g to %-9.3g: in the quarters of this range #1 is the best in %s of the "
+           "region and beaten in %s%s\n",
            range->of->name, range->low, range->high, text_get(&best), text_get(&beaten),
            decides ? " (largest influence)" : "");
     text_release(&best);
@@ -171,14 +171,13 @@ void show_region(const struct region *region)
     if (!region)
         return;
     double undecided = fmax(0, 1 - region->best_share - region->beaten_share);
-    printf("\n  robust    the 90 %% region of %d fitted constant%s, divided into %d parts, in "
-           "which #1 is compared with %.0f plans\n",
+    printf("\n  robust    the 90 %% confidence region of %d fitted constant%s, divided into %d "
+           "cells; #1 is compared with %.0f plans\n",
            region->num_ranges, region->num_ranges == 1 ? "" : "s", region->parts, region->plans);
-    printf(
-        "    #1 is proved the best to %.1f %% in at least %.1f %% of the region, proved beaten in "
-        "at least %.1f %%; %.1f %% undecided\n",
-        100 * BEST_WITHIN, floor(1000 * region->best_share) / 10,
-        floor(1000 * region->beaten_share) / 10, 100 * undecided);
+    printf("    #1 is proved within %.1f %% of the best in at least %.1f %% of the region, and "
+           "proved beaten in at least %.1f %%; %.1f %% are undecided\n",
+           100 * BEST_WITHIN, floor(1000 * region->best_share) / 10,
+           floor(1000 * region->beaten_share) / 10, 100 * undecided);
     show_rivals("faster in", region->faster, region->num_faster);
     show_rivals("perhaps faster in", region->closest, region->num_closest);
     for (int i = 0; i < region->num_ranges; i++)

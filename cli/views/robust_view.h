@@ -14,7 +14,7 @@ struct robust_view {
     const struct search_result *result; /* the search result; its top plans are compared */
 };
 
-/* Reads the option's words. */
+/* Reads and checks the value of --robust. */
 bool check_robust_options(struct options *options, struct err *err);
 
 /* Number of plans that the search must keep for the comparison. */
@@ -27,7 +27,7 @@ struct robust_view robust_find(const struct options *options, const struct setup
                                const struct search_result *result);
 
 void show_robustness(const struct robust_view *view);
-/* "search --robust region"; NULL shows nothing. */
+/* The answer of "search --robust region"; prints and adds nothing if `region` is NULL. */
 void show_region(const struct region *region);
 void add_region_json(json_t *object, const struct region *region);
 void add_robustness_json(json_t *object, const struct robust_view *view);

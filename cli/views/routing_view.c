@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* Training with an auxiliary loss shows deviations of 0.1 to 0.5 (Wang et al. 2024,
- * arXiv:2408.15664, as recalled). */
+/* Coefficients of variation of the experts' loads; training with an auxiliary loss shows 0.1 to 0.5
+ * (Wang et al. 2024, arXiv:2408.15664, as recalled). */
 static const struct routing shown[NUM_ROUTING_CASES] = {
     { .kind = ROUTING_BALANCED },          { .kind = ROUTING_RANDOM },
     { .kind = ROUTING_SKEWED, .cv = 0.1 }, { .kind = ROUTING_SKEWED, .cv = 0.2 },
@@ -57,13 +57,13 @@ void show_routing(const struct terminal *terminal, const struct setup *setup)
     if (!routing_cases(setup, cases))
         return;
     struct time_scale scale = time_scale_of(cases[0].step_s);
-    printf("\n  %s%-14s %12s %12s %12s %9s, %-2s %12s%s\n", terminal_bold(terminal), "routing",
-           "full rank", "full expert", "at the peak", "step", scale.unit, "memory, GiB",
+    printf("\n  %s%-14s %12s %14s %12s %9s, %-2s %12s%s\n", terminal_bold(terminal), "routing",
+           "busiest rank", "busiest expert", "at the peak", "step", scale.unit, "memory, GiB",
            terminal_plain(terminal));
     for (int i = 0; i < NUM_ROUTING_CASES; i++) {
         char name[32];
         name_case(&cases[i].routing, name, sizeof name);
-        printf("  %-14s %12.3f %12.3f %12.3f %13.*f %12.2f\n", name, cases[i].rank_factor,
+        printf("  %-14s %12.3f %14.3f %12.3f %13.*f %12.2f\n", name, cases[i].rank_factor,
                cases[i].expert_factor, cases[i].peak_factor, scale.decimals + 1,
                cases[i].step_s * scale.per_s, cases[i].memory_bytes / GIB);
     }

@@ -51,7 +51,7 @@ void show_searched(const struct search_result *result)
     text_release(&line);
 }
 
-/* Adds how much faster the unexamined plans may be than the best. */
+/* Adds by how much a plan that was not examined may be faster than the best plan found. */
 static void add_gap(struct text *out, const struct search_result *result)
 {
     if (search_gap(result) < 1)
@@ -79,7 +79,8 @@ static void add_proof(struct text *out, const struct search_result *result)
                                                 : NULL;
     struct among_text among = among_words(result);
     if (ended)
-        text_add(out, "%s: this is the best so far; the space was not searched to its end", ended);
+        text_add(out, "%s: this is the best plan found so far; not all of the space was searched",
+                 ended);
     else if (result->proved_optimal)
         text_add(out, "proved the best of the searched space: %s%s", result->space_name,
                  among.text);
@@ -97,5 +98,5 @@ void show_proof(const struct search_result *result)
     printf("%s\n", text_get(&line));
     text_release(&line);
     if (result->leaves_out && *result->leaves_out)
-        printf("         it leaves out %s\n", result->leaves_out);
+        printf("         this space leaves out %s\n", result->leaves_out);
 }

@@ -126,8 +126,8 @@ static void add_interval(struct text *out, const struct setup *setup,
              prediction->step_low_s * scale.per_s, scale.decimals,
              prediction->step_high_s * scale.per_s, scale.unit);
     text_add(out, "profile %s", profile_word(profile));
-    if (profile->measured) /* with normal log errors, half of them are within 0.41 of the half width
-                              of a 90 % interval */
+    if (profile->measured) /* if log errors are normal, half of them are within 0.41 of the half
+                              width of their 90 % interval */
         text_add(out, ", typical error %.1f %%",
                  100 * 0.41 * log(prediction->step_high_s / prediction->step_s));
     text_add(out, ")");
@@ -199,20 +199,21 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     units_show_count(to.all_reduce_steps, own, sizeof own);
     units_show_count(to.steps, steps, sizeof steps);
     if (to.basis == STEPS_BOUND && isfinite(to.steps))
-        text_add(&line,
-                 "at most %s until the loss that all-reduce reaches in %s steps; no run is known, "
-                 "so this uses theory's worst case, %s steps, scaled to %s",
-                 most, own, steps, setup_convergence_name(setup));
+        text_add(
+            &line,
+            "at most %s until the loss that all-reduce reaches in %s steps; no such run was "
+            "published, so this is the worst case in theory, %s steps, with the constants of %s",
+            most, own, steps, setup_convergence_name(setup));
     else if (isfinite(to.steps))
         text_add(&line,
                  "%s until the loss that all-reduce reaches in %s steps; this exchange takes %s "
                  "steps (%s); at most %s",
-                 time, own, steps, *to.source ? to.source : "the same sums", most);
+                 time, own, steps, *to.source ? to.source : "it computes the same sums", most);
     else if (to.gradient_error > 0)
         text_add(&line,
-                 "no bound: the squared error of each gradient is up to %.3g times the honest "
-                 "ranks' variance (Allouah et al. 2023); the squared error of a mean is 1/%d of "
-                 "that variance",
+                 "no bound: the squared error of each aggregated gradient is up to %.3g times the "
+                 "variance of the honest ranks' gradients (Allouah et al. 2023); with a plain mean "
+                 "it is 1/%d of that variance",
                  to.gradient_error, plan->dp);
     else
         text_add(&line,
@@ -221,12 +222,12 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     text_release(&line);
 }
 
-/* From this probability of running out of memory on, an answer warns: a search does not recommend
- * such a plan by default. Megatron-LM's pull request 6429 measured a step of 17 s instead of about
- * 2.3 s at 70.3 of 80 GB allocated. */
+/* Answers warn from this probability of running out of memory on; a search by default does not
+ * recommend such plans. Megatron-LM's pull request 6429 measured a step of 17 s instead of about
+ * 2.3 s with 70.3 of 80 GB allocated. */
 static const double tight_risk = 0.05;
 
-/* For a plan that does not fit: the changes with which it does. */
+/* Shows the changes with which a plan that does not fit would fit. */
 static void show_remedies(const struct terminal *terminal, const struct setup *setup,
                           const struct plan *plan)
 {
@@ -262,7 +263,8 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
     text_release(&line);
 }
 
-/* Shows the idle times of all stages, as the parts printed below are those of the busiest stage. */
+/* Shows the idle times of all stages, because the parts of the step printed below are those of the
+ * busiest stage. */
 static void show_idle(const struct terminal *terminal, const struct setup *setup,
                       const struct plan *plan, double step_s, bool all_stages)
 {

@@ -9,7 +9,8 @@
 /* Prints version, model, system and batch, then the assumptions. */
 void show_header(const struct terminal *terminal, const struct setup *setup);
 
-/* "TP 4+SP - PP 8 - DP 32 (ZeRO-1) - micro-batch 1 x 48 - selective recompute" */
+/* Adds a plan in words: "TP 4+SP - PP 8 - DP 32 (ZeRO-1) - micro-batch 1 x 48 - selective
+ * recompute". */
 void add_plan_words(const struct terminal *terminal, const struct plan *plan, int num_microbatches,
                     struct text *out);
 

@@ -13,7 +13,7 @@ enum { MOST_KINDS = 64 };
 struct kinds {
     int of; /* number of plans in the ranking */
     int count;
-    int first[MOST_KINDS]; /* index of the kind's best in the ranking, rising */
+    int first[MOST_KINDS]; /* index in the ranking of the best plan of each kind, in rising order */
     int alike[MOST_KINDS]; /* other plans of the ranking that are of this kind */
 };
 

@@ -17,7 +17,8 @@ void show_tight(const struct scored_plan *tight, const struct scored_plan *best)
     struct time_scale scale = time_scale_of(p->step_s);
     struct text layout = { 0 };
     plan_write(&tight->plan, &layout);
-    printf("\n  tight, %.1f %% less time: %s  %.*f %s, %.1f GiB, P(out of memory) %s\n",
+    printf("\n  tight on memory, %.1f %% less time than #1: %s  %.*f %s, %.1f GiB, P(out of "
+           "memory) %s\n",
            100 * saved_share(tight, best), text_get(&layout), scale.decimals,
            p->step_s * scale.per_s, scale.unit, p->peak_memory_bytes / GIB,
            risk_words(p->p_oom).text);

@@ -88,10 +88,10 @@ static bool shares_source(const struct accurate_plan *a, const struct accurate_p
 static void show_basis(const struct accuracy_result *result, int first)
 {
     static const char *const meanings[] = {
-        [STEPS_EXACT] = "as many steps as all-reduce: the same sums",
+        [STEPS_EXACT] = "as many steps as all-reduce: it computes the same sums",
         [STEPS_FITTED] = "",
         [STEPS_PUBLISHED] = "as many steps as all-reduce: ",
-        [STEPS_BOUND] = "no run is known: ranked by the worst case of theory",
+        [STEPS_BOUND] = "no such run was published: ranked by the worst case in theory",
     };
     const struct accurate_plan *row = &result->at[first];
     printf("  %-9s  %s%s (", steps_basis_names[row->to.basis], meanings[row->to.basis],
@@ -133,10 +133,10 @@ static void show_result(const struct options *options, const struct setup *setup
         printf("searched %.0f plans in %.1f s: each exchange on each number of data ranks, %d "
                "searches; %s\n",
                result->candidates, result->elapsed_s, result->searches,
-               result->proved ? "the plan of each is proved the fastest"
+               result->proved ? "each search proved its plan the fastest"
                               : "not every search was completed");
-        printf("steps: until the loss that all-reduce reaches after all tokens; at most: theory's "
-               "worst case, scaled to %s\n",
+        printf("steps: until the loss that all-reduce reaches after all tokens; at most: the worst "
+               "case in theory, with the constants of %s\n",
                setup_convergence_name(setup));
     }
     if (result->count == 0)
@@ -157,7 +157,7 @@ int answer_accuracy(const struct options *options, struct setup *setup,
     struct progress_bar progress_bar;
     if (setup->model.tokens <= 0) {
         err_set(err, ERR_USAGE, "--tokens",
-                "is missing: the accuracy is that of training on all of these tokens");
+                "is missing; the target is the loss that all-reduce reaches after these tokens");
         return exit_code_of(err);
     }
     progress_bar_begin(&progress_bar, options, request);

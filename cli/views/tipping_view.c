@@ -36,7 +36,8 @@ static void show_routing_flip(const struct tipping_view *view, const struct sear
     if (!view->has_experts)
         return;
     if (!(flip->cv > 0))
-        printf("  #1 stays fastest    for any imbalance up to --routing cv=%g\n", LARGEST_CV);
+        printf("  #1 stays fastest    for any imbalance of experts' loads up to --routing cv=%g\n",
+               LARGEST_CV);
     else if (flip->to >= 0 && flip->cv < 0.005)
         printf("  #%d is faster        as soon as experts' loads differ (--routing random)\n",
                flip->to + 1);
@@ -55,7 +56,8 @@ void show_tipping_point(const struct tipping_view *view, const struct search_res
     if (!view->is_known)
         return;
     if (view->point.cost_class < 0) {
-        printf("  #1 stays fastest    while each cost alone is within %.0f %% of what is assumed\n",
+        printf("  #1 stays fastest    if the prediction of any one class of cost is wrong by at "
+               "most %.0f %%\n",
                100 * WITHIN);
         return;
     }
@@ -63,7 +65,7 @@ void show_tipping_point(const struct tipping_view *view, const struct search_res
         printf("  #%d is faster        ", flip->to + 1);
     else
         printf("  #1 no longer fits   ");
-    printf("if this is %.1f %% %s: %s", 100 * fabs(flip->factor - 1),
+    printf("if this cost is %.1f %% %s than predicted: %s", 100 * fabs(flip->factor - 1),
            flip->factor > 1 ? "larger" : "smaller", cost_classes[view->point.cost_class].summary);
     if (flip->to < 0)
         printf("; nor does any other of the %d plans fit", result->num_top);

@@ -1,5 +1,5 @@
-/* cli/views/tipping_view.h - the smallest error of one class of costs with which another kind of
- * plan would be the best. */
+/* cli/views/tipping_view.h - the smallest error in one class of cost with which a plan of another
+ * kind would be the best. */
 #ifndef CLI_VIEWS_TIPPING_VIEW_H
 #define CLI_VIEWS_TIPPING_VIEW_H
 
@@ -7,7 +7,7 @@
 #include "search/robust.h"
 
 struct tipping_view {
-    bool is_known; /* the ranking has several plans, compared by their times */
+    bool is_known; /* the ranking has several plans and is by time */
     struct tipping_point point;
     bool has_experts; /* the model has experts whose loads can be made unequal */
     struct routing_flip routing;

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* Step times by the event engine, which the search does not use. 0: the plan has too many
- * instructions for it. */
+/* Step times by the event engine; searches use the recurrence instead. 0: the plan has too many
+ * instructions for the event engine. */
 struct second_opinion {
     double best_s, even_s;
 };
@@ -37,11 +37,12 @@ static void show_gain(const struct setup *setup, const struct search_result *res
     struct time_scale scale = time_scale_of(even_s);
     struct text layout = { 0 };
     plan_write(&result->even_best->plan, &layout);
-    printf("\n  without uneven stages  %s\n    %.*f %s; #1 takes %.2f %% less", text_get(&layout),
-           scale.decimals + 1, even_s * scale.per_s, scale.unit, 100 * gain(even_s, best_s));
+    printf("\n  without uneven stages  %s\n    %.*f %s; #1 takes %.2f %% less time",
+           text_get(&layout), scale.decimals + 1, even_s * scale.per_s, scale.unit,
+           100 * gain(even_s, best_s));
     struct second_opinion events = ask(setup, result);
     if (events.even_s > 0)
-        printf("; simulated event by event it takes %.*f %s and #1 %.2f %% less",
+        printf("; simulated event by event, this plan takes %.*f %s and #1 %.2f %% less time",
                scale.decimals + 1, events.even_s * scale.per_s, scale.unit,
                100 * gain(events.even_s, events.best_s));
     printf("\n");

@@ -52,7 +52,7 @@ static bool slow_one_gpu(struct system *system, struct model *model, struct text
 
 static const struct what_if what_ifs[] = { { double_network }, { double_batch }, { slow_one_gpu } };
 
-/* Adds the effect on tokens/s; step times are not comparable if the batch changes. */
+/* Adds the effect on tokens/s, because step times are not comparable if the batch changes. */
 static void add_effect(const struct terminal *terminal, const struct prediction *before,
                        const struct prediction *after, struct text *out)
 {

@@ -10,8 +10,8 @@ struct wider_view {
     int count;
 };
 
-/* Finds such options. The result is empty unless the default method proved the fastest plan of its
- * space. */
+/* Finds options that search a wider space with a faster plan. The result is empty unless the
+ * default method proved the fastest plan of its space. */
 struct wider_view wider_find(struct setup *setup, const struct search_request *request,
                              const struct search_result *result);
 

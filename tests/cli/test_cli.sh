@@ -364,7 +364,7 @@ run 2 "${tiny[@]}" --pareto -o plan.json
 says '^simsearch: --output: '
 run 2 "${tiny[@]}" --pareto --deadline 3d
 run 0 --gpus 64 --model gpt3-2.7b --deadline 30d
-shows '^DEADLINE met on [0-9]+ GPUs, the fewest of up to 64: 300 B tokens take [0-9.]+ days of the 30 days allowed'
+shows '^DEADLINE met with [0-9]+ GPUs, the smallest number found .at most 64 allowed.: 300 B tokens take [0-9.]+ days of the 30 days allowed'
 run 0 --gpus 64 --model gpt3-2.7b --deadline 30d --json
 shows '^  "deadline_s": 2592000.0,$'
 shows '^  "deadline_met": true,$'
@@ -423,8 +423,8 @@ run 3 --gpus 1 --model 175b --certificate none.json
 grep -q '"answer": null' none.json || fail "the certificate names an answer where nothing fits"
 grep -q '"floor_bytes": ' none.json || fail "no lower bound of memory rules out a family"
 run 0 --gpus 2 --model tiny --fix dp2 --robust region
-shows '#1 is proved the best to 0.1 % in at least '
-shows 'gemm_half_k .* to .* in its four quarters #1 is best in .* of the region'
+shows '#1 is proved within 0.1 % of the best in at least '
+shows 'gemm_half_k .* to .*: in the quarters of this range #1 is the best in .* of the region'
 run 0 "${region[@]}" --robust region --json --jobs 1
 keys region probability deviations within best_share beaten_share undecided_share parts plans decides constants \
     best_by_quarter beaten_by_quarter standard_error
@@ -441,13 +441,13 @@ run 3 --gpus 8 --model 175b
 says '^simsearch: no plan fits: the smallest needs [0-9.]+ GiB per GPU'
 shows 'memory  '
 shows 'lacks [0-9.]+ GiB on stage'
-shows 'smallest number of GPUs that fits: [0-9]+'
+shows 'smallest number of GPUs with a plan that fits: [0-9]+'
 run 3 --gpus 8 --model 175b --json
 shows '"best": null'
 keys infeasible_by fewest_gpus nearest lacks_bytes
 if asks_large; then
     run 3 --gpus 1000 --model 175b --run
-    says 'what helps: batch 1535, batch 1540, [0-9]+ GPUs, 1008 GPUs'
+    says 'each of these changes would give a plan: batch 1535, batch 1540, [0-9]+ GPUs, 1008 GPUs'
     shows 'feasible with one change'
     shows '^    batch 1540 .*DP 10 .* a step$'
     run 3 --gpus 1000 --model 175b --run --json
@@ -457,12 +457,12 @@ if asks_large; then
 fi
 run 3 --gpus 8 --model gpt3-13b --max-memory "1 GiB"
 says 'GiB per GPU, but only 1\.0 GiB are available(;| at P|$)'
-says 'what helps: [0-9.]+ GiB of memory'
+says 'each of these changes would give a plan: [0-9.]+ GiB of memory'
 run 3 --gpus 2 --model tiny --fix "tp3 zero1" --json
 shows '"without": "tp3"'
 shows '"left": "zero1"'
 run 3 --gpus 2 --model tiny --fix tp3
-says 'what helps: without --fix tp3'
+says 'each of these changes would give a plan: without --fix tp3'
 run 3 simulate --gpus 7 --model tiny --layout tp8
 run 3 simulate --gpus 2 --model tiny --layout "dp2 mb3"
 says 'batch|mb'
@@ -504,7 +504,7 @@ run 0 "${uneven[@]}"
 shows 'stages=9,8,8,7'
 shows 'proved the best of the searched space: .*; with 1f1b also uneven chunks'
 shows 'without uneven stages  tp1 pp4 dp8'
-shows '#1 takes [0-9.]* % less; simulated event by event it takes [0-9.]* s and #1 [0-9.]* % less'
+shows '#1 takes [0-9.]* % less time; simulated event by event, this plan takes [0-9.]* s and #1 [0-9.]* % less time'
 run 0 "${uneven[@]}" --recompute-mixes --method dp --json
 shows '"even_best": {'
 shows '"event_gain": 0.1'
@@ -524,10 +524,10 @@ if asks_large; then
     run 0 "${spaces[@]}"
     shows 'layout .* pp32 .* stages=0,1x126,0$'
     shows 'memory .* of 79.1 GiB .* P\(out of memory\) '
-    shows 'tight, [0-9.]+ % less time: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
+    shows 'tight on memory, [0-9.]+ % less time than #1: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
     shows '; only plans with P\(out of memory\) <= 5 %$'
     shows "proved the best of the searched space: layers divided as Megatron can; "
-    shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
+    shows 'this space leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
 # A compared layout whose risk of running out of memory exceeds the accepted risk is ranked, but the
 # space is not widened to contain it.
