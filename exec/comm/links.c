@@ -24,8 +24,7 @@ struct links links_new(int index, int size)
 void links_release(struct links *links)
 {
     for (int i = 0; i < links->size; i++)
-        if (links->fds[i] >= 0)
-            close(links->fds[i]);
+        close(links->fds[i]); /* has no effect on -1 */
     free(links->fds);
     free(links->transfers);
     free(links->polls);
@@ -35,8 +34,7 @@ void links_release(struct links *links)
 void links_shut(const struct links *links)
 {
     for (int i = 0; i < links->size; i++)
-        if (links->fds[i] >= 0)
-            shutdown(links->fds[i], SHUT_RDWR);
+        shutdown(links->fds[i], SHUT_RDWR); /* has no effect on -1 */
 }
 
 /* --- moving bytes --------------------------------------------------------------------------- */

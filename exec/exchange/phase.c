@@ -55,17 +55,16 @@ static void reduce_scatter(struct exchanger *e, struct group *group, struct span
     *span = own;
 }
 
-/* All-gather in place: widens the span from this member's part to the whole. */
-static void all_gather(struct exchanger *e, struct group *group, struct span *span)
+/* All-gather in place, of this member's part. It is the last phase of a method. */
+static void all_gather(struct exchanger *e, struct group *group, struct span part)
 {
-    float *all = span->at - (size_t)group->index * span->count;
+    float *all = part.at - (size_t)group->index * part.count;
     issue_call(e, (struct comm_call){ .kind = COMM_ALL_GATHER,
                                       .group = group,
-                                      .in = span->at,
+                                      .in = part.at,
                                       .out = all,
-                                      .count = span->count,
+                                      .count = part.count,
                                       .element = ELEMENT_FP32 });
-    *span = (struct span){ all, span->count * (size_t)group->size };
 }
 
 void phase_run(struct exchanger *e, const struct exchange_phase *phase, struct span *span)
@@ -88,7 +87,7 @@ void phase_run(struct exchanger *e, const struct exchange_phase *phase, struct s
         reduce_scatter(e, group, span);
         return;
     case PHASE_ALL_GATHER:
-        all_gather(e, group, span);
+        all_gather(e, group, *span);
         return;
     case PHASE_ALL_TO_ALL:
     case PHASE_PEERS:

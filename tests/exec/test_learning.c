@@ -70,11 +70,63 @@ START_TEST(all_layouts_learn_a_text_equally)
 }
 END_TEST
 
+/* --- gradients ------------------------------------------------------------------------------ */
+
+/* A small step of plain gradient descent, w1 = w0 - rate g0, lowers the loss of the same tokens by
+ * the integral of the gradient along it: by the trapezoidal rule, rate (g0 + g1) g0 / 2. To first
+ * order in the rate g0 g1 is the mean of both squared norms, so the loss falls by rate (3 |g0|^2 +
+ * |g1|^2) / 4. This holds only if the backward is the derivative of the forward. */
+static const struct {
+    bool is_llama;
+    double dropout;
+    bool unfused;
+    const char *layout;
+} descents[] = {
+    { false, 0, false, "mb4" },
+    { false, 0.3, false, "mb4" },
+    { false, 0.3, true, "mb4 recompute=full" },
+    { false, 0.3, false, "mb4 recompute=selective" },
+    { true, 0, false, "mb4" },
+    { true, 0.3, true, "mb4" },
+};
+
+static bool descend(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct step_result first, second;
+    if (!rank_step(rank, 1, NULL, &first, err) || !rank_step(rank, 1, NULL, &second, err))
+        return false;
+    double tokens = 8 * 16; /* of the parity models */
+    double fall = (first.loss - second.loss) / tokens;
+    double expected =
+        (double)run->rate * (3 * pow(first.gradient_norm, 2) + pow(second.gradient_norm, 2)) / 4;
+    return fabs(fall / expected - 1) < 0.01 ||
+           err_set(err, ERR_INPUT, "loss", "falls by %.6g, expected %.6g", fall, expected);
+}
+
+START_TEST(the_loss_falls_by_the_rate_times_the_squared_gradient)
+{
+    struct model model = descents[_i].is_llama ? parity_llama() : parity_gpt();
+    struct parity_result none;
+    model.dropout = descents[_i].dropout;
+    parity_run(&model, descents[_i].layout,
+               &(struct parity_run){ .optimizer = OPTIMIZER_SGD,
+                                     .rate = 1e-3F,
+                                     .unclipped = true,
+                                     .unfused = descents[_i].unfused,
+                                     .seed = 5,
+                                     .before = descend },
+               &none);
+    parity_release(&none);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("learning");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, all_layouts_learn_a_text_equally);
+    tcase_add_loop_test(tc, the_loss_falls_by_the_rate_times_the_squared_gradient, 0,
+                        LENGTH(descents));
     Suite *s = suite_create("exec/learning");
     suite_add_tcase(s, tc);
     return s;

@@ -15,6 +15,10 @@ static const char *const all[] = {
     "SLURM_NTASKS",
     "SLURM_PROCID",
     "SLURM_STEP_NODELIST",
+    "SLURM_LOCALID",
+    "SLURM_JOB_ID",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
     "SIMSEARCH_MEETING_FD",
     "SIMSEARCH_TOKEN",
     "LOCAL_RANK",
@@ -28,7 +32,7 @@ static void set_environment(const char *pairs)
 {
     for (size_t i = 0; i < LENGTH(all); i++)
         unsetenv(all[i]);
-    char copy[500];
+    char copy[800];
     strcpy(copy, pairs);
     for (char *pair = strtok(copy, " "); pair; pair = strtok(NULL, " ")) {
         char *value = strchr(pair, '=');
@@ -177,41 +181,89 @@ START_TEST(a_token_in_the_environment_has_priority_over_the_launchers)
 }
 END_TEST
 
+/* The values at the bounds of each variable are accepted. */
+#define HOST LONGEST LONGEST LONGEST LONGEST "abc" /* length 255 */
+START_TEST(values_at_the_bounds_are_accepted)
+{
+    struct place place = place_in("RANK=3 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 LOCAL_RANK=0 "
+                                  "MASTER_ADDR=a MASTER_PORT=65534");
+    ck_assert_int_eq(place.meeting_port, 65534);
+    ck_assert_int_eq(place.local_size, 2);
+    ck_assert_int_eq(place.local_rank, 0);
+    place = place_in("RANK=3 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1");
+    ck_assert_int_eq(place.meeting_port, 1);
+    ck_assert_int_eq(place.local_rank, 1);
+    place = place_in("SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_JOB_ID=0 "
+                     "SLURM_LOCALID=0");
+    ck_assert_int_eq(place.size, 1);
+    ck_assert_int_eq(place.local_rank, 0);
+    ck_assert_str_eq(place.meeting_host, "localhost");
+    ck_assert_int_eq(place.meeting_port, 20000);
+    ck_assert_str_eq(place.token, "srun 0.0");
+    place = place_in("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+                     "OMPI_COMM_WORLD_LOCAL_SIZE=1");
+    ck_assert_int_eq(place.size, 1);
+    ck_assert_int_eq(place.local_size, 1);
+    place = place_in("SIMSEARCH_RANK=0 SIMSEARCH_RANKS=1 SIMSEARCH_MEETING=" HOST ":1 "
+                     "SIMSEARCH_MEETING_FD=0");
+    ck_assert_str_eq(place.meeting_host, HOST);
+    ck_assert_int_eq(place.meeting_port, 1);
+    ck_assert_int_eq(place.meeting_fd, 0);
+}
+END_TEST
+
 static const struct {
-    const char *pairs, *where;
+    const char *pairs, *where, *msg; /* NULL: any */
 } faults[] = {
-    { SRUN "SIMSEARCH_TOKEN=", "SIMSEARCH_TOKEN" },
-    { SRUN "SIMSEARCH_TOKEN=" LONGEST "f", "SIMSEARCH_TOKEN" },
-    { "SIMSEARCH_RANK=4 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
-    { "SIMSEARCH_RANK=x SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
-    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a", "SIMSEARCH_MEETING" },
-    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=:1", "SIMSEARCH_MEETING" },
-    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:0", "SIMSEARCH_MEETING" },
-    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4", "SIMSEARCH_MEETING" },
-    { "SIMSEARCH_RANK=0 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANKS" },
+    { SRUN "SIMSEARCH_TOKEN=", "SIMSEARCH_TOKEN", "expected 1 to 63 characters; found 0" },
+    { SRUN "SIMSEARCH_TOKEN=" LONGEST "f", "SIMSEARCH_TOKEN",
+      "expected 1 to 63 characters; found 64" },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=" HOST "d:1", "SIMSEARCH_MEETING",
+      NULL },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=0 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANKS",
+      "expected a whole number from 1 to 2147483647; found \"0\"" },
+    { "SIMSEARCH_RANK=-1 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK",
+      "expected a whole number from 0 to 3; found \"-1\"" },
+    { "RANK=-1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1", "RANK", NULL },
+    { "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=0", "MASTER_PORT",
+      "expected a whole number from 1 to 65534; found \"0\"" },
+    { "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK", NULL },
+    { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=-1",
+      "OMPI_COMM_WORLD_LOCAL_RANK", NULL },
+    { "SLURM_STEP_ID=5 SLURM_PROCID=-1 SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID", NULL },
+    { SRUN "SLURM_JOB_ID=-1", "SLURM_JOB_ID", NULL },
+    { "SLURM_STEP_ID=-1 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID", NULL },
+    { "SIMSEARCH_RANK=4 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK", NULL },
+    { "SIMSEARCH_RANK=x SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK", NULL },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a", "SIMSEARCH_MEETING", NULL },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=:1", "SIMSEARCH_MEETING", NULL },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:0", "SIMSEARCH_MEETING", NULL },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4", "SIMSEARCH_MEETING", NULL },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANKS", NULL },
     { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1 SIMSEARCH_MEETING_FD=-1",
-      "SIMSEARCH_MEETING_FD" },
-    { "SIMSEARCH_RANK= SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
-    { "SIMSEARCH_RANK=1x SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
+      "SIMSEARCH_MEETING_FD", NULL },
+    { "SIMSEARCH_RANK= SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK", NULL },
+    { "SIMSEARCH_RANK=1x SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK", NULL },
     { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=99999999999999999999 SIMSEARCH_MEETING=a:1",
-      "SIMSEARCH_RANKS" },
-    { "RANK=0 WORLD_SIZE=0 MASTER_ADDR=a MASTER_PORT=1", "WORLD_SIZE" },
-    { "OMPI_COMM_WORLD_RANK=-1 OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK" },
-    { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=0", "OMPI_COMM_WORLD_SIZE" },
+      "SIMSEARCH_RANKS", NULL },
+    { "RANK=0 WORLD_SIZE=0 MASTER_ADDR=a MASTER_PORT=1", "WORLD_SIZE", NULL },
+    { "OMPI_COMM_WORLD_RANK=-1 OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK", NULL },
+    { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=0", "OMPI_COMM_WORLD_SIZE", NULL },
     { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=x",
-      "OMPI_COMM_WORLD_LOCAL_RANK" },
+      "OMPI_COMM_WORLD_LOCAL_RANK", NULL },
     { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=0",
-      "OMPI_COMM_WORLD_LOCAL_SIZE" },
-    { TORCHRUN "LOCAL_WORLD_SIZE=0", "LOCAL_WORLD_SIZE" },
-    { TORCHRUN "LOCAL_RANK=-1", "LOCAL_RANK" },
-    { "RANK=2 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1", "RANK" },
-    { "RANK=1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=65535", "MASTER_PORT" },
-    { "SLURM_STEP_ID=5 SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID" },
-    { "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=0", "SLURM_STEP_NUM_TASKS" },
-    { SRUN "SLURM_LOCALID=-1", "SLURM_LOCALID" },
-    { "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=x", "SLURM_JOB_ID" },
-    { "SLURM_STEP_ID=x SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID" },
-    { "WORLD_SIZE=2 RANK=1 MASTER_PORT=2000 MASTER_ADDR=", "MASTER_ADDR" },
+      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
+    { TORCHRUN "LOCAL_WORLD_SIZE=0", "LOCAL_WORLD_SIZE", NULL },
+    { TORCHRUN "LOCAL_RANK=-1", "LOCAL_RANK", NULL },
+    { "RANK=2 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1", "RANK", NULL },
+    { "RANK=1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=65535", "MASTER_PORT", NULL },
+    { "SLURM_STEP_ID=5 SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID", NULL },
+    { "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=0", "SLURM_STEP_NUM_TASKS", NULL },
+    { SRUN "SLURM_LOCALID=-1", "SLURM_LOCALID", NULL },
+    { "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=x", "SLURM_JOB_ID",
+      NULL },
+    { "SLURM_STEP_ID=x SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID", NULL },
+    { "WORLD_SIZE=2 RANK=1 MASTER_PORT=2000 MASTER_ADDR=", "MASTER_ADDR", NULL },
 };
 
 START_TEST(an_invalid_environment_variable_is_named)
@@ -222,6 +274,8 @@ START_TEST(an_invalid_environment_variable_is_named)
     ck_assert(!place_of_environment(&place, &err));
     ck_assert_int_eq(err.code, ERR_INPUT);
     ck_assert_str_eq(err.where, faults[_i].where);
+    if (faults[_i].msg)
+        ck_assert_str_eq(err.msg, faults[_i].msg);
 }
 END_TEST
 
@@ -238,6 +292,7 @@ static Suite *suite(void)
     tcase_add_test(tc, successive_jobs_and_steps_use_different_ports);
     tcase_add_loop_test(tc, a_token_in_the_environment_has_priority_over_the_launchers, 0,
                         LENGTH(tokens));
+    tcase_add_test(tc, values_at_the_bounds_are_accepted);
     tcase_add_loop_test(tc, an_invalid_environment_variable_is_named, 0, LENGTH(faults));
     Suite *s = suite_create("exec/comm/place");
     suite_add_tcase(s, tc);
