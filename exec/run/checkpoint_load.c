@@ -1,6 +1,7 @@
 /* Loads a checkpoint. A slice is a block of elements of one weight or moment in a checkpoint's
  * file. A store holds a rank's parameters with their optimizer state. */
 #include "base/arena.h"
+#include "base/length.h"
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_exchange.h"
 #include "exec/run/checkpoint_file.h"
@@ -132,7 +133,7 @@ static bool newest_of_all(struct rank *rank, const char *folder, long limit, lon
     struct err own = { 0 };
     double found[] = { (double)checkpoint_before(folder, limit, &own), 0 };
     found[1] = own.code != ERR_NONE;
-    if (!rank_most(rank, found, 2, err))
+    if (!rank_most(rank, found, LENGTH(found), err))
         return false;
     *step = (long)found[0];
     return found[1] == 0 || fail_to_read(folder, &own, err);

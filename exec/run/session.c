@@ -1,6 +1,7 @@
 /* A session is one rank's part of a run, from opening its device to returning its measurements. */
 #include "exec/run/session_part.h"
 
+#include "base/length.h"
 #include "exec/run/lane_status.h"
 
 #include <math.h>
@@ -64,7 +65,7 @@ static bool count_exchanged(struct session *session, struct err *err)
 {
     struct exchanged_bytes own = rank_exchanged_bytes(session->rank);
     double sums[] = { own.sent, own.planned };
-    if (!session_reduce(session, sums, 2, REDUCTION_SUM, err))
+    if (!session_reduce(session, sums, LENGTH(sums), REDUCTION_SUM, err))
         return false;
     double steps = session->out->num_steps;
     session->out->exchanged = (struct exchanged_bytes){ sums[0] / steps, sums[1] / steps };

@@ -205,7 +205,8 @@ END_TEST
 
 /* --- faults ------------------------------------------------------------------------------- */
 
-static _Thread_local bool adds_work; /* thread-local, because each rank is a thread */
+/* thread-local, because each rank is a thread */
+static _Thread_local bool adds_work, moves_memory;
 
 static void norm_and_more(struct kernels *kernels, struct stream *stream,
                           const struct norm_forward *args)
@@ -215,12 +216,26 @@ static void norm_and_more(struct kernels *kernels, struct stream *stream,
         kernels_host.norm_forward(kernels, stream, args);
 }
 
-/* The pass issues the same work twice, so it is captured; then it issues different work. */
+/* Gives another part of the memory than the graph was captured with. */
+static void *alloc_elsewhere(struct device *device, struct stream *stream, size_t bytes,
+                             struct err *err)
+{
+    void *usual = device_host.alloc(device, moves_memory ? NULL : stream, bytes, err);
+    if (!moves_memory)
+        return usual;
+    void *other = device_host.alloc(device, stream, bytes, err);
+    device_host.free(device, NULL, usual);
+    return other;
+}
+
+/* The pass issues the same work twice, so it is captured; then it issues different work, or the
+ * same work in other memory. */
 static bool expect_refusal(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     double loss;
     struct err found = { 0 };
-    adds_work = true;
+    adds_work = run->kernels != NULL;
+    moves_memory = run->device != NULL;
     if (take_steps(rank, run->steps + 1, 1, &loss, &found))
         return err_set(err, ERR_SYSTEM, "graphs", "the fault was not noticed");
     return strcmp(found.where, "graphs") == 0 ||
@@ -231,10 +246,15 @@ START_TEST(a_pass_that_differs_from_its_graph_ends_the_run)
 {
     struct model model = parity_gpt();
     struct kernel_api kernels = kernels_host;
+    struct device_api device = device_host;
     struct parity_run run = run_of(3);
     struct parity_result result;
     kernels.norm_forward = norm_and_more;
-    run.kernels = &kernels;
+    device.alloc = alloc_elsewhere;
+    if (_i == 0)
+        run.kernels = &kernels;
+    else
+        run.device = &device;
     run.has_graphs = true;
     run.after = expect_refusal;
     parity_run(&model, "mb2", &run, &result);
@@ -252,7 +272,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, passes_that_use_other_streams_are_issued_op_by_op, 0, NUM_REFUSED);
     tcase_add_test(tc, a_pass_with_other_memory_addresses_is_captured_again);
     tcase_add_test(tc, ops_are_timed_without_graphs);
-    tcase_add_test(tc, a_pass_that_differs_from_its_graph_ends_the_run);
+    tcase_add_loop_test(tc, a_pass_that_differs_from_its_graph_ends_the_run, 0, 2);
     Suite *s = suite_create("exec/graphs");
     suite_add_tcase(s, tc);
     return s;

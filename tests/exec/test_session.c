@@ -11,6 +11,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { MOST_RANKS = 4, STEPS = 5 };
@@ -29,6 +30,7 @@ struct job {
     struct place place;
     pthread_t thread;
     struct arena arena;
+    size_t arena_bytes; /* 0: 8 MiB */
     struct session_result result;
     struct err err;
     bool ok;
@@ -48,6 +50,7 @@ static void *run_rank(void *context)
     struct job *job = context;
     struct session_options own = *job->options;
     own.place = &job->place;
+    own.arena_bytes = job->arena_bytes > 0 ? job->arena_bytes : 8 << 20;
     job->ok = session_run(&own, &job->arena, &job->result, &job->err);
     return NULL;
 }
@@ -68,12 +71,13 @@ static void run_ranks(struct sessions *run, const struct session_options *option
     local_world_free(world);
 }
 
-/* Trains with the setup of parity_run, except for members that `asked` and `options` set. */
-static void train(const char *layout, const struct parity_run *asked,
-                  struct session_options options, struct sessions *run)
+/* Trains with the setup of parity_run, except for members that `asked`, `options` and the jobs of
+ * `run` set. */
+static void try_to_train(const char *layout, const struct parity_run *asked,
+                         struct session_options options, struct sessions *run)
 {
     struct err err = { 0 };
-    *run = (struct sessions){ .model = parity_gpt() };
+    run->model = parity_gpt();
     ck_assert(plan_parse(layout, &run->arena, &run->plan, &err));
     run->plan.dp = run->plan.dp > 0 ? run->plan.dp : 1;
     run->plan.precision = asked->precision;
@@ -111,9 +115,15 @@ static void train(const char *layout, const struct parity_run *asked,
     options.device_api = &device_host;
     options.kernel_api = &kernels_host;
     options.comm_api = &comm;
-    options.arena_bytes = 8 << 20;
     options.watchdog_s = 60;
     run_ranks(run, &options);
+}
+
+static void train(const char *layout, const struct parity_run *asked,
+                  struct session_options options, struct sessions *run)
+{
+    *run = (struct sessions){ 0 };
+    try_to_train(layout, asked, options, run);
     for (int rank = 0; rank < run->size; rank++)
         ck_assert_msg(run->ranks[rank].ok, "%s, rank %d: %s: %s", layout, rank,
                       run->ranks[rank].err.where, run->ranks[rank].err.msg);
@@ -315,6 +325,42 @@ START_TEST(a_trace_counts_the_ops_of_one_step_on_all_ranks)
 }
 END_TEST
 
+/* --- memory ------------------------------------------------------------------------------- */
+
+enum { MEMORY_SIZES = 24 };
+
+static const char *const memory_layouts[] = {
+    "mb2", "mb2 recompute=full", "mb2 recompute=selective", "dp2 mb1", "dp2 zero3 mb1", "tp2 mb2",
+};
+
+/* The last rank has less memory than its peak. It reports that, wherever in the run it lacks
+ * memory, and the other rank ends too. */
+START_TEST(a_rank_that_lacks_memory_ends_the_run)
+{
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);
+    struct session_options options = { .steps = 2 };
+    struct sessions run;
+    train(memory_layouts[_i], &asked, options, &run);
+    size_t peak = (size_t)run.ranks[0].result.peak_bytes;
+    release(&run);
+    for (size_t i = 1; i < MEMORY_SIZES; i++) {
+        char capacity[64];
+        int last = run.size - 1;
+        run = (struct sessions){ 0 };
+        run.ranks[last].arena_bytes = peak * i / MEMORY_SIZES / 256 * 256;
+        snprintf(capacity, sizeof capacity, "of the arena's %zu", run.ranks[last].arena_bytes);
+        try_to_train(memory_layouts[_i], &asked, options, &run);
+        const struct job *poor = &run.ranks[last];
+        ck_assert(!poor->ok && !poor->result.is_interrupted);
+        ck_assert_str_eq(poor->err.where, "memory");
+        ck_assert_msg(strstr(poor->err.msg, "bytes do not fit") && strstr(poor->err.msg, capacity),
+                      "%s", poor->err.msg);
+        ck_assert(last == 0 || (!run.ranks[0].ok && run.ranks[0].result.is_interrupted));
+        release(&run);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("session");
@@ -329,6 +375,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_session_ends_at_the_step_that_diverges, 0, LENGTH(diverged));
     tcase_add_test(tc, a_session_ends_at_the_first_spike);
     tcase_add_loop_test(tc, a_trace_counts_the_ops_of_one_step_on_all_ranks, 0, LENGTH(layouts));
+    tcase_add_loop_test(tc, a_rank_that_lacks_memory_ends_the_run, 0, LENGTH(memory_layouts));
     Suite *s = suite_create("exec/session");
     suite_add_tcase(s, tc);
     return s;

@@ -214,6 +214,66 @@ START_TEST(of_ranks_that_lost_another_the_first_is_named)
 }
 END_TEST
 
+/* Rank 1 ends first, so rank 0 is asked to end. Rank 0 explains the failure if it was killed and
+ * rank 1 was not, or if it failed and rank 1 only lost another rank (exit code 75). */
+static const struct {
+    const char *first, *asked; /* commands of rank 1 and, when it is asked, of rank 0 */
+    int status;
+    const char *where, *msg;
+} ends[] = {
+    { "exit 4", "exit 5", 4, "rank 1", "ended with exit code 4; the other ranks are stopped" },
+    { "exit 75", "exit 5", 5, "rank 0", "ended with exit code 5; the other ranks are stopped" },
+    { "exit 75", "exit 0", 75, "rank 1", "ended with exit code 75; the other ranks are stopped" },
+    { "exit 75", "exit 75", 75, "rank 1", "ended with exit code 75; the other ranks are stopped" },
+    { "exit 4", "kill -9 $$", 75, "rank 0", "was killed by signal 9 (Killed); the other ranks" },
+    { "exit 75", "kill -11 $$", 75, "rank 0", "was killed by signal 11 (Segmentation fault);" },
+    { "kill -9 $$", "kill -11 $$", 75, "rank 1", "was killed by signal 9 (Killed); the other" },
+    { "kill -9 $$", "exit 5", 75, "rank 1", "was killed by signal 9 (Killed); the other ranks" },
+    { "exit 4", "trap - TERM; kill $$", 4, "rank 1", "ended with exit code 4; the other ranks" },
+    { "exit 75", "trap - TERM; kill $$", 75, "rank 1", "ended with exit code 75; the other" },
+};
+
+START_TEST(the_rank_that_explains_a_failure_best_is_named)
+{
+    int status;
+    struct err err = { 0 };
+    char script[200];
+    snprintf(script, sizeof script,
+             "trap '%s' TERM; [ $SIMSEARCH_RANK = 1 ] && { sleep 0.05; %s; }; "
+             "while :; do sleep 0.01; done",
+             ends[_i].asked, ends[_i].first);
+    ck_assert(!launch_shell(script, 2, 5, &status, &err));
+    ck_assert_str_eq(err.where, ends[_i].where);
+    ck_assert_msg(strncmp(err.msg, ends[_i].msg, strlen(ends[_i].msg)) == 0, "%s", err.msg);
+    ck_assert_int_eq(status, ends[_i].status);
+}
+END_TEST
+
+/* A user interrupts the launcher. It passes the signal on, and no rank is to blame, whatever it
+ * ends with. */
+static const struct {
+    const char *signal, *answer;
+} interrupts[] = { { "INT", "exit 3" },
+                   { "TERM", "exit 0" },
+                   { "INT", "trap - INT; kill -INT $$" } };
+
+START_TEST(an_interrupted_launcher_ends_all_ranks)
+{
+    int status;
+    struct err err = { 0 };
+    char script[200];
+    snprintf(script, sizeof script,
+             "trap '%s' %s; [ $SIMSEARCH_RANK = 1 ] && { sleep 0.05; kill -%s $PPID; }; "
+             "while :; do sleep 0.01; done",
+             interrupts[_i].answer, interrupts[_i].signal, interrupts[_i].signal);
+    ck_assert(!launch_shell(script, 2, 5, &status, &err));
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_str_eq(err.where, "launch");
+    ck_assert_str_eq(err.msg, "interrupted; all ranks were stopped");
+    ck_assert_int_eq(status, 75);
+}
+END_TEST
+
 START_TEST(a_rank_that_ignores_the_request_to_end_is_killed)
 {
     int status;
@@ -451,6 +511,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_killed_rank_is_reported_before_the_others_are_asked_to_end);
     tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
     tcase_add_test(tc, of_ranks_that_lost_another_the_first_is_named);
+    tcase_add_loop_test(tc, the_rank_that_explains_a_failure_best_is_named, 0, LENGTH(ends));
+    tcase_add_loop_test(tc, an_interrupted_launcher_ends_all_ranks, 0, LENGTH(interrupts));
     tcase_add_test(tc, a_rank_that_ignores_the_request_to_end_is_killed);
     tcase_add_test(tc, a_stopped_rank_is_killed_and_named);
     tcase_add_test(tc, a_program_that_does_not_exist_is_a_failure);
