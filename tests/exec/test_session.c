@@ -1,6 +1,8 @@
 /* Compares what a session reports with the steps of its ranks. Ranks are threads. */
 #include "exec/run/session.h"
 
+#include "exec/run/rank_reduce.h"
+#include "exec/run/rank_state.h"
 #include "sim/plan/lowering.h"
 #include "sim/plan/ranks.h"
 #include "sim/schedule/generators.h"
@@ -325,6 +327,78 @@ START_TEST(a_trace_counts_the_ops_of_one_step_on_all_ranks)
 }
 END_TEST
 
+/* --- numbers of all ranks ----------------------------------------------------------------- */
+
+enum { MOST_NUMBERS = 257 };
+static const int counts[] = { 0, 1, 127, 128, 129, 255, 256, 257 }; /* 128 are sent at once */
+
+/* Number i of rank r is (r + 1) (10 - i). The largest is that of the last rank or, if negative, of
+ * the first. */
+static bool reduce_numbers(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    (void)run;
+    double most[MOST_NUMBERS], losses[MOST_NUMBERS], last = 4, own = rank->on.rank + 1;
+    double sum = 1 + 2 + 3 + 4, tokens = rank->setup.model->batch * rank->setup.model->seq;
+    bool ok = true;
+    for (int c = 0; c < LENGTH(counts); c++) {
+        for (int i = 0; i < MOST_NUMBERS; i++)
+            most[i] = losses[i] = own * (10 - i);
+        ok = ok && rank_most(rank, most, counts[c], err) &&
+             rank_mean_losses(rank, losses, counts[c], err);
+        for (int i = 0; i < MOST_NUMBERS && ok; i++) {
+            bool is_reduced = i < counts[c];
+            double largest = (is_reduced ? i < 10 ? last : 1 : own) * (10 - i);
+            double mean = is_reduced ? sum * (10 - i) / tokens : own * (10 - i);
+            ok = (most[i] == largest && losses[i] == mean) ||
+                 err_set(err, ERR_INPUT, "numbers", "number %d of %d", i, counts[c]);
+        }
+    }
+    return ok;
+}
+
+START_TEST(sums_and_maxima_are_of_all_ranks)
+{
+    struct model model = parity_gpt();
+    struct parity_result none;
+    struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    run.before = reduce_numbers;
+    parity_run(&model, "pp2 dp2 mb1", &run, &none);
+    parity_release(&none);
+}
+END_TEST
+
+/* One rank after another fails; the others learn of it, and it keeps its own cause. At last all
+ * succeed. */
+static bool agree_in_turn(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    (void)run;
+    for (int turn = 0; turn < 5; turn++) {
+        bool fails = turn == rank->on.rank;
+        struct err found = { 0 };
+        if (fails)
+            err_set(&found, ERR_INPUT, "own", "cause");
+        bool ok = rank_agrees(rank, !fails, &found);
+        if (ok != (turn == 4) ||
+            found.code != (fails ? ERR_INPUT
+                           : ok  ? ERR_NONE
+                                 : ERR_SYSTEM) ||
+            (!ok && !fails && strcmp(found.msg, "another rank failed") != 0))
+            return err_set(err, ERR_INPUT, "agreement", "turn %d: %s", turn, found.msg);
+    }
+    return true;
+}
+
+START_TEST(all_ranks_learn_that_one_failed)
+{
+    struct model model = parity_gpt();
+    struct parity_result none;
+    struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    run.before = agree_in_turn;
+    parity_run(&model, "pp2 dp2 mb1", &run, &none);
+    parity_release(&none);
+}
+END_TEST
+
 /* --- memory ------------------------------------------------------------------------------- */
 
 enum { MEMORY_SIZES = 24 };
@@ -375,6 +449,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_session_ends_at_the_step_that_diverges, 0, LENGTH(diverged));
     tcase_add_test(tc, a_session_ends_at_the_first_spike);
     tcase_add_loop_test(tc, a_trace_counts_the_ops_of_one_step_on_all_ranks, 0, LENGTH(layouts));
+    tcase_add_test(tc, sums_and_maxima_are_of_all_ranks);
+    tcase_add_test(tc, all_ranks_learn_that_one_failed);
     tcase_add_loop_test(tc, a_rank_that_lacks_memory_ends_the_run, 0, LENGTH(memory_layouts));
     Suite *s = suite_create("exec/session");
     suite_add_tcase(s, tc);
