@@ -299,17 +299,20 @@ static int push_copy(struct maker *m, const struct op *gemm, int copy)
 {
     int at = ops_quantizer(m->forward, gemm->in.at[0]);
     const struct op *quantize = at < 0 ? NULL : &m->forward->at[at];
-    if (!quantize || (gemm->saved.count > 0 && !ids_have(&gemm->saved, quantize->in.at[0])))
+    bool is_apart = m->options->stores.transposes_apart;
+    bool is_kept = gemm->saved.count > 0 && quantize && !ids_have(&gemm->saved, quantize->in.at[0]);
+    if (!quantize || (is_kept && !is_apart))
         return copy;
     const struct recipe *recipe = m->options->recipe;
-    int source = quantize->in.at[0];
+    int source = is_kept ? copy : quantize->in.at[0];
     double read_bytes = value_kept_bytes(&m->out.operands->values[source]);
     if (gemm->saved.count == 0) {
         source = push_activation_again(m, &m->forward->at[ops_maker(m->forward, source)]);
         read_bytes = m->out.operands->values[source].bytes;
     }
     struct op *op = push(m, quantize, PASS_BACKWARD_WEIGHT);
-    op->bytes = recipe->reads * read_bytes + quantized_bytes(recipe) * op->m * op->n;
+    op->bytes = is_apart ? transpose_traffic_bytes(recipe, read_bytes, op->m * op->n)
+                         : recipe->reads * read_bytes + quantized_bytes(recipe) * op->m * op->n;
     op->kernels = recipe->kernels;
     ids_add(&op->in, source);
     return make_like(m, op, quantize->out.at[0]);

@@ -157,7 +157,7 @@ static void quantize_tokens(const struct builder *b, struct op *op)
 }
 
 /* Quantises the rows in front of an expert's first product. Rows that arrive quantised are read
- * once and written as often as there are further copies. */
+ * once and written as often as there are further copies, unless the backward makes these. */
 static void add_arrived_quantize(struct builder *b, double rows)
 {
     double width = b->dims->hidden;
@@ -166,7 +166,9 @@ static void add_arrived_quantize(struct builder *b, double rows)
         return;
     }
     struct op *op = add_op(b, OP_QUANTIZE, "expert_fc1_input", rows, width);
-    op->bytes = b->options->copies * sent_bytes(b) * rows * width;
+    bool makes_none = b->options->stores.transposes_apart;
+    op->bytes = makes_none ? 0 : b->options->copies * sent_bytes(b) * rows * width;
+    op->kernels = makes_none ? 0 : op->kernels;
     b->ops.operands->values[b->value].bytes = sent_bytes(b) * rows * width;
 }
 

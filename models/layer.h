@@ -68,8 +68,8 @@ struct layer_options {
                                     not at all */
     struct stores stores;        /* the types in which values are kept for the backward, if there is
                                     a recipe */
-    int copies; /* quantised copies of a tensor that two products read: 1 (both share it) or 2 (one
-                   for each) */
+    int copies; /* quantised copies that one kernel makes of a tensor that two products read: 1
+                   (both share it, or stores.transposes_apart) or 2 (one for each) */
     bool keeps_gathered; /* products keep gathered inputs for the backward; else each rank keeps its
                             part and gathers again */
     bool leaves_vocab_odd; /* a rank's vocabulary is not padded to whole tiles */

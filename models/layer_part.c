@@ -336,6 +336,16 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
     mark_repeatable(b, op);
 }
 
+/* Traffic of quantising the gradient of a product's output along rows and columns. */
+static double gradient_quantize_bytes(const struct builder *b, double values)
+{
+    const struct recipe *recipe = b->options->recipe;
+    double columns_bytes = b->options->stores.transposes_apart
+                               ? transpose_traffic_bytes(recipe, 2 * values, values)
+                               : 0;
+    return quantize_traffic_bytes(recipe, b->options->copies, values) + columns_bytes;
+}
+
 /* Adds the gather of tokens that enter the tensor-parallel region. Sequence-sharded tokens are
  * quantised before they are gathered. In the forward these are the entering tokens; in the backward
  * they are the gradients of tokens that left. */
@@ -362,8 +372,7 @@ void add_leave(struct builder *b, const char *name)
     if (!b->options->recipe)
         return;
     op->dtype = b->options->recipe->products;
-    op->backward_bytes =
-        quantize_traffic_bytes(b->options->recipe, b->options->copies, d->norm_tokens * d->hidden);
+    op->backward_bytes = gradient_quantize_bytes(b, d->norm_tokens * d->hidden);
     op->backward_kernels = b->options->recipe->kernels;
 }
 
@@ -480,8 +489,7 @@ static void add_product(struct builder *b, const struct linear *linear)
     choose_kept(b, op);
     if (linear->split == SPLIT_COLUMNS)
         return;
-    op->backward_bytes =
-        quantize_traffic_bytes(recipe, b->options->copies, op->batch * op->m * op->n);
+    op->backward_bytes = gradient_quantize_bytes(b, op->batch * op->m * op->n);
     op->backward_kernels = recipe->kernels;
 }
 

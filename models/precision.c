@@ -176,3 +176,8 @@ double quantize_traffic_bytes(const struct recipe *recipe, int copies, double va
 {
     return values * (2 * recipe->reads + copies * quantized_bytes(recipe));
 }
+
+double transpose_traffic_bytes(const struct recipe *recipe, double read_bytes, double values)
+{
+    return read_bytes + 2 * values + quantize_traffic_bytes(recipe, 1, values);
+}

@@ -74,4 +74,8 @@ double quantized_bytes(const struct recipe *recipe);
 /* Traffic of quantising `values` 16-bit values into `copies` copies. */
 double quantize_traffic_bytes(const struct recipe *recipe, int copies, double values);
 
+/* Traffic of two kernels that make the copy along columns of `values` values: one reads
+ * `read_bytes` and writes the transposed values in 16 bits, another quantises these. */
+double transpose_traffic_bytes(const struct recipe *recipe, double read_bytes, double values);
+
 #endif

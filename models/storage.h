@@ -30,6 +30,9 @@ struct stores {
     enum storage activations; /* inputs of activations */
     bool remakes_activations; /* products behind an activation keep nothing: the backward makes the
                                  activation's output again */
+    bool transposes_apart; /* kernels that quantise write one copy, along rows. Copies along
+                              columns, for weight gradients, are made in the backward by two more
+                              kernels: one transposes 16-bit values, another quantises them */
 };
 
 /* Bytes of a kept value whose own type has `own_bytes`. */

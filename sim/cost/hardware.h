@@ -380,6 +380,9 @@ struct stack {
     /* share of the profile's GEMM rate that the stack's libraries reach */
     double product_efficiency;
     double expert_efficiency; /* the rate of experts' products relative to that of other products */
+    /* rate of forward products and input gradients in fewer than 16 bits, relative to that of
+     * Transformer Engine */
+    double quantized_efficiency;
     /* attention rates of the stack's own kernels, relative to those of the profile */
     double attention_forward_efficiency, attention_backward_efficiency;
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
@@ -396,7 +399,7 @@ struct stack {
      * enum input_store, and enum storage for attention's output and for the inputs of
      * activations */
     int input_store, attention_store, activation_store;
-    bool remakes_activations;
+    bool remakes_activations, transposes_apart;
     /* full recompute also repeats ops whose results the backward does not read */
     bool recomputes_unread;
     bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */

@@ -80,6 +80,20 @@ static double attention_efficiency(const struct system *system, const struct op 
                                     : system->stack.attention_backward_efficiency;
 }
 
+/* Factor on a product's rate by the stack's libraries and by the recipe. */
+static double product_efficiency(const struct system *system, const struct recipe *recipe,
+                                 const struct op *op)
+{
+    double efficiency = system->stack.product_efficiency;
+    if (op->region == REGION_EXPERTS)
+        efficiency *= system->stack.expert_efficiency;
+    if (!dtype_is_quantized(op->dtype))
+        return efficiency;
+    bool is_weight = op->pass == PASS_BACKWARD_WEIGHT;
+    return efficiency * recipe->product_efficiency *
+           (is_weight ? recipe->weight_efficiency : system->stack.quantized_efficiency);
+}
+
 static double run_alone_s(const struct timer *timer, const struct op *op)
 {
     if (op_is_collective(op->kind))
@@ -91,14 +105,7 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
         return alone_s / attention_efficiency(system, op);
     if (op->kind != OP_GEMM)
         return alone_s;
-    double efficiency = system->stack.product_efficiency;
-    if (op->region == REGION_EXPERTS)
-        efficiency *= system->stack.expert_efficiency;
-    if (dtype_is_quantized(op->dtype))
-        efficiency *= timer->recipe->product_efficiency;
-    if (dtype_is_quantized(op->dtype) && op->pass == PASS_BACKWARD_WEIGHT)
-        efficiency *= timer->recipe->weight_efficiency;
-    return alone_s / efficiency;
+    return alone_s / product_efficiency(system, timer->recipe, op);
 }
 
 static double num_row_blocks(const struct op *op)
@@ -599,6 +606,13 @@ bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires
     return true;
 }
 
+static int layer_copies(const struct system *system, const struct recipe *recipe)
+{
+    if (!recipe || system->stack.transposes_apart)
+        return recipe ? 1 : 0;
+    return quantized_copies(&system->gpu, recipe);
+}
+
 static struct layer_options options_of(const struct piece_question *question,
                                        const struct system *system)
 {
@@ -623,7 +637,7 @@ static struct layer_options options_of(const struct piece_question *question,
         .dtype = precision_value_dtype(precision),
         .recipe = recipe,
         .stores = stack_stores(&system->stack),
-        .copies = recipe ? quantized_copies(&system->gpu, recipe) : 0,
+        .copies = layer_copies(system, recipe),
         .gradient_bytes = dtype_bytes((enum dtype)question->gradient_dtype),
     };
 }

@@ -76,6 +76,10 @@ const struct field stack_fields[] = {
       .fallback = "false",
       .doc = "With fewer than 16 bits, a product after an activation function keeps no input: the "
              "backward computes the function's output again." },
+    { .name = "transposes_apart", .kind = FIELD_BOOL, AT(transposes_apart), .fallback = "false",
+      .doc = "With fewer than 16 bits, kernels of their own transpose and quantise the operands of "
+             "weight gradients in the backward; else the kernel that quantises an operand along "
+             "rows also writes its copy along columns." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
       .fallback = "cuda",
       .doc = "cuda: CUDA and NCCL, which allocate workspaces and buffers; host: the executor's "
@@ -96,6 +100,10 @@ const struct field stack_fields[] = {
     { .name = "expert_efficiency", .kind = FIELD_NUMBER, AT(expert_efficiency), .min = 0.01,
       .max = 2, .fallback = "1",
       .doc = "Rate of the matrix products of experts and router, relative to that of other matrix products." },
+    { .name = "quantized_efficiency", .kind = FIELD_NUMBER, AT(quantized_efficiency), .min = 0.01,
+      .max = 4, .fallback = "1",
+      .doc = "Rate of forward products and input gradients in fewer than 16 bits, relative to that "
+             "of Transformer Engine." },
     { .name = "attention_forward_efficiency", .kind = FIELD_NUMBER, AT(attention_forward_efficiency),
       .min = 0.01, .max = 2, .fallback = "1",
       .doc = "Share of the profile's rate of attention that the stack's own kernel reaches; not "
@@ -366,5 +374,6 @@ struct stores stack_stores(const struct stack *stack)
     return (struct stores){ .inputs = (enum input_store)stack->input_store,
                             .attention = (enum storage)stack->attention_store,
                             .activations = (enum storage)stack->activation_store,
-                            .remakes_activations = stack->remakes_activations };
+                            .remakes_activations = stack->remakes_activations,
+                            .transposes_apart = stack->transposes_apart };
 }

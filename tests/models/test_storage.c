@@ -34,7 +34,7 @@ static struct layer_options options_of(int precision, struct stores stores)
                                    .dtype = DTYPE_BF16,
                                    .recipe = precision_recipe(precision),
                                    .stores = stores,
-                                   .copies = 2,
+                                   .copies = stores.transposes_apart ? 1 : 2,
                                    .gradient_bytes = 4 };
 }
 
@@ -114,6 +114,37 @@ START_TEST(delayed_scales_keep_the_copies)
         ck_assert_double_eq(all_kept(&lists), all_kept(&copies));
         ck_assert_int_eq(lists.backward.count, copies.backward.count);
     }
+}
+END_TEST
+
+static double quantize_bytes(const struct ops *list)
+{
+    double bytes = 0;
+    for (int i = 0; i < list->count; i++)
+        bytes += list->at[i].kind == OP_QUANTIZE ? list->at[i].bytes : 0;
+    return bytes;
+}
+
+/* Inputs of the four linear layers of Llama 3 8B have x = 3 h + f values per token, gradients of
+ * their outputs y = (h + 2 h/4) + h + 2 f + h. A quantised value has q bytes. A kernel reads 2
+ * bytes per value and writes two copies. With kernels of their own for copies along columns it
+ * writes one copy; in the backward a kernel reads the copy of an input, or the gradient, and writes
+ * 2 bytes, which another one reads to write q. The same bytes are kept. */
+START_TEST(copies_along_columns_may_have_kernels_of_their_own)
+{
+    double n = TOKENS, h = 4096, f = 14336, q = 1 + 4.0 / 128;
+    double x = n * (3 * h + f), y = n * (3.5 * h + 2 * f);
+    struct stores stores = { .inputs = INPUT_QUANTIZED };
+    struct local_ops lists = lists_of("llama3-8b", 0, "mb1", PRECISION_FP8_BLOCK, stores);
+    double kept_bytes = all_kept(&lists);
+    ck_assert_double_eq_tol(quantize_bytes(&lists.forward), x * (2 + 2 * q), 1);
+    ck_assert_double_eq_tol(quantize_bytes(&lists.backward), y * (2 + 2 * q), 1);
+    stores.transposes_apart = true;
+    lists = lists_of("llama3-8b", 0, "mb1", PRECISION_FP8_BLOCK, stores);
+    ck_assert_double_eq_tol(quantize_bytes(&lists.forward), x * (2 + q), 1);
+    ck_assert_double_eq_tol(quantize_bytes(&lists.backward),
+                            x * (q + 2 + 2 + q) + y * (2 + q + 2 + 2 + 2 + q), 1);
+    ck_assert_double_eq(all_kept(&lists), kept_bytes);
 }
 END_TEST
 
@@ -236,6 +267,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_test(tc, a_type_has_its_bits_and_its_scales);
     tcase_add_test(tc, a_dense_block_keeps_copies_shared_or_original_inputs);
+    tcase_add_test(tc, copies_along_columns_may_have_kernels_of_their_own);
     tcase_add_test(tc, delayed_scales_keep_the_copies);
     tcase_add_test(tc, gathered_inputs_are_kept_quantised);
     tcase_add_test(tc, a_copy_that_is_not_kept_is_made_in_the_backward);
