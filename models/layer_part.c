@@ -188,7 +188,7 @@ static void size_norm(struct builder *b, struct op *op, enum norm_kind kind)
     op->which = (short)kind;
     op->variant = norm_names[kind];
     op->bytes = 2 * values_bytes;
-    op->backward_bytes = 4 * values_bytes;
+    op->backward_bytes = 3 * values_bytes;
     op->backward_kernels = 2;
     if (!one_kernel)
         set_unfused(b, op, UNFUSED_NORM, op->m * op->n);
