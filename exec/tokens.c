@@ -24,8 +24,8 @@ bool token_source_open(const char *path, long vocab, long seq, uint64_t seed,
         return false;
     *out = (struct token_source){ (unsigned char *)bytes, length, vocab, seq, seed };
     if (vocab < 256)
-        err_set(err, ERR_INPUT, path, "bytes are tokens, so the vocabulary needs 256, not %ld",
-                vocab);
+        err_set(err, ERR_INPUT, path,
+                "each byte is a token, so the vocabulary needs 256 tokens; it has %ld", vocab);
     else if (length < (size_t)seq + 1)
         err_set(err, ERR_INPUT, path, "a sequence takes %ld bytes, but the file has %zu", seq + 1,
                 length);

@@ -104,7 +104,7 @@ const struct cost_class cost_classes[] = {
     { "node", "bandwidth inside a node", scale_node_links },
     { "network", "bandwidth between nodes", scale_network },
     { "latency", "latency of messages", scale_latency },
-    { "host", "host time: launches, microbatches, steps", scale_host },
+    { "host", "host time of launches, microbatches and steps", scale_host },
     { "interference", "slowdown of compute and communication that overlap", scale_interference },
     { "bytes", "allocated bytes", scale_bytes },
 };

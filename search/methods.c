@@ -8,10 +8,12 @@ const struct search_method search_methods[] = {
     { "bnb", "branch and bound: examines families of plans by rising lower bound of their times",
       "Land and Doig 1960", bnb_run, false },
     { "dp",
-      "bnb, and a dynamic program over the layers of each stage, which proves its division the "
-      "best",
+      "like bnb; then a dynamic program divides the layers over the stages, and proves its "
+      "division the best",
       "Bellman 1957", dp_run, false },
-    { "milp", "bnb, and an integer program over the stages, whose few best divisions are timed",
+    { "milp",
+      "like bnb; then an integer program divides the layers over the stages, and its few best "
+      "divisions are timed",
       "Zheng et al. 2022, section 5; solved by GLPK", milp_run, false },
     { "exhaustive", "evaluates every plan that keeps the rules and fits", "", exhaustive_run,
       false },

@@ -195,9 +195,9 @@ static bool can_pick(const struct search_request *request, struct err *err)
 {
     if (!request->recompute_modules || request->objective != OBJECTIVE_MEMORY)
         return true;
-    return err_set(err, ERR_USAGE, "--recompute-modules",
-                   "expected another objective than memory; modules to recompute are chosen for "
-                   "the shortest step");
+    return err_set(
+        err, ERR_USAGE, "--recompute-modules",
+        "cannot be combined with --objective memory, as modules are chosen for the shortest step");
 }
 
 static int within(int value, int least, int most)

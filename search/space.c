@@ -479,9 +479,8 @@ static const char *name_space(const struct space *space, const struct space_requ
         text_add(&name, "; ep %d", base->ep);
     if (space->model->mtp > 0 && space->chunks != CHUNKS_EVEN && !base->chunk_layers &&
         !space->mtp_is_fixed)
-        text_add(
-            &name,
-            "; modules that predict later tokens in the chunk of the head or in the one before it");
+        text_add(&name,
+                 "; multi-token-prediction modules in the head's chunk or in the chunk before it");
     if (space->picks_modules)
         text_add(&name, "; selective recompute of the fastest modules that fit");
     if (request->fix && *words_begin(request->fix))

@@ -40,7 +40,8 @@ bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err
     if (!socket_receive(fd, &reply, sizeof reply, limit, err))
         return false;
     if (reply.magic != greeting_magic)
-        return err_set(err, ERR_INPUT, "", "the program that listens there is not a rank");
+        return err_set(err, ERR_INPUT, "",
+                       "the program that listens there is no rank of simsearch");
     switch ((enum verdict)reply.verdict) {
     case VERDICT_WELCOME:
         return true;

@@ -70,7 +70,7 @@ static void refuse(const struct meeting *meeting, int index, const struct comm_c
     struct err err = { 0 };
     char where[24];
     snprintf(where, sizeof where, "rank %d", meeting->ranks[own->group->index]);
-    err_set(&err, ERR_SYSTEM, where, "calls %s of %zu %s where rank %d calls %s of %zu %s",
+    err_set(&err, ERR_SYSTEM, where, "calls %s of %zu %s, but rank %d calls %s of %zu %s",
             comm_kind_names[own->kind], own->count, element_names[own->element],
             meeting->ranks[index], comm_kind_names[theirs->kind], theirs->count,
             element_names[theirs->element]);

@@ -89,8 +89,8 @@ static bool is_new_enough(int gpu, struct err *err)
                        cudaGetErrorString(status));
     return major >= LEAST_MAJOR ||
            err_set(err, ERR_UNAVAILABLE, "cuda",
-                   "GPU %d has compute capability %d.%d; the kernels need %d.0", gpu, major, minor,
-                   LEAST_MAJOR);
+                   "GPU %d has compute capability %d.%d, but the kernels need at least %d.0", gpu,
+                   major, minor, LEAST_MAJOR);
 }
 
 static bool is_there(int local_rank, struct err *err)

@@ -30,7 +30,7 @@ static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
 {
     cudaGraphExec_t graph = NULL;
     bool ok = device_check(device, cudaGraphInstantiate(&graph, captured, 0),
-                           "a pass as a CUDA graph (--graphs off runs without graphs)");
+                           "a pass cannot become a CUDA graph (--graphs off runs without graphs)");
     cudaGraphDestroy(captured);
     return ok ? graph : NULL;
 }

@@ -67,7 +67,7 @@ static bool add_workspace(struct kernels *kernels)
     cudaError_t error = kernels->num_workspaces < MOST_STREAMS
                             ? cudaMalloc(&memory, WORKSPACE_BYTES)
                             : cudaErrorInvalidValue;
-    if (!device_check(kernels->device, error, "a workspace for one more stream"))
+    if (!device_check(kernels->device, error, "no workspace for one more stream"))
         return false;
     kernels->workspaces[kernels->num_workspaces++] = (struct workspace){ .memory = memory };
     return true;

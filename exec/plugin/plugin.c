@@ -57,7 +57,8 @@ const struct backend *plugin_load(const char *name, struct err *err)
     char path[PATH_MAX + 64];
     if (!find_plugin(name, path, sizeof path)) {
         err_set(err, ERR_UNAVAILABLE, name,
-                "simsearch-%s.so is not installed; `make` builds it where its library is found",
+                "simsearch-%s.so is not installed; `make` builds it if it finds the library that "
+                "the plugin needs",
                 name);
         return NULL;
     }
@@ -69,6 +70,7 @@ const struct backend *plugin_load(const char *name, struct err *err)
     const struct backend *backend = backend_in(library);
     if (!backend)
         err_set(err, ERR_UNAVAILABLE, name,
-                "%s was built from other sources than this program; `make` builds it again", path);
+                "%s was built from other sources than this program; run `make` to rebuild it",
+                path);
     return backend;
 }

@@ -60,7 +60,7 @@ bool checkpoint_model_is(const struct checkpoint_model *saved, const struct mode
 #undef X
     if (saved->num_kinds != own.num_kinds || saved->blocks_sum != own.blocks_sum)
         return err_set(err, ERR_INPUT, "blocks",
-                       "have other widths, or another order, in the checkpoint than in the model");
+                       "differ in widths or order between the checkpoint and the model");
 #undef DIFFERS
     return true;
 }
@@ -125,8 +125,9 @@ static bool read_header(struct checkpoint_file *file, struct err *err)
         return err_set(err, ERR_INPUT, file->path,
                        "is not a checkpoint, or is from a machine of another kind");
     if (header->format != CHECKPOINT_FORMAT)
-        return err_set(err, ERR_INPUT, file->path, "is of format %u; this program reads %d",
-                       header->format, CHECKPOINT_FORMAT);
+        return err_set(err, ERR_INPUT, file->path,
+                       "has format %u, but this program reads format %d", header->format,
+                       CHECKPOINT_FORMAT);
     return header->sum == header_sum(*header) ||
            err_set(err, ERR_INPUT, file->path, "has a damaged header");
 }

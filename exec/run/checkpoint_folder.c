@@ -99,7 +99,7 @@ bool checkpoint_folder_open(const char *folder, struct err *err)
         return err_set(err, ERR_SYSTEM, folder, "cannot be made: %s", strerror(errno));
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOTDIR)
-        return err_set(err, ERR_SYSTEM, folder, "is no folder");
+        return err_set(err, ERR_SYSTEM, folder, "is not a folder");
     if (fd >= 0)
         close(fd);
     return access(folder, W_OK | X_OK) == 0 ||
@@ -139,7 +139,7 @@ bool checkpoint_commit(const char *folder, long step, struct err *err)
     if (rename(to, old) != 0 && errno != ENOENT)
         return err_set(err, ERR_SYSTEM, to, "cannot be replaced: %s", strerror(errno));
     if (rename(from, to) != 0)
-        return err_set(err, ERR_SYSTEM, to, "cannot be named: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, to, "cannot be given its final name: %s", strerror(errno));
     sync_folder(folder);
     remove_checkpoint(old);
     return true;

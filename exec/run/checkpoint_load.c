@@ -379,10 +379,10 @@ static bool fits(const struct rank *rank, const struct checkpoint_header *header
     if (!checkpoint_model_is(&header->model, setup->model, err))
         return false;
     if (header->seed != setup->seed)
-        return err_set(err, ERR_INPUT, "seed", "is %llu in the checkpoint, %llu in the run",
+        return err_set(err, ERR_INPUT, "seed", "is %llu in the checkpoint, but %llu in the run",
                        (unsigned long long)header->seed, (unsigned long long)setup->seed);
     if (header->optimizer != setup->update.optimizer)
-        return err_set(err, ERR_INPUT, "optimizer", "is %s in the checkpoint, %s in the run",
+        return err_set(err, ERR_INPUT, "optimizer", "is %s in the checkpoint, but %s in the run",
                        optimizer_names[header->optimizer],
                        optimizer_names[setup->update.optimizer]);
     return checkpoint_exchange_fits(rank, header, err);

@@ -24,11 +24,11 @@ static const char *space_name(const struct search *search, const struct search_r
         units_show(request->host_memory_bytes, QUANTITY_BYTES, bytes, sizeof bytes);
         text_add(&name, "; %s of host memory per node", bytes);
     }
-    text_add(
-        &name,
-        "; for each plan, only the %d divisions of layers with the lowest estimate are timed "
-        "(estimate: sum + (m-1) x maximum of the stages' passes; for dealt layers, a lower bound)",
-        MILP_TIMED);
+    text_add(&name,
+             "; for each plan, only the %d divisions of layers with the lowest estimated step time "
+             "are timed (1f1b: sum of the stages' passes + (m-1) x the longest pass; other "
+             "schedules: a lower bound)",
+             MILP_TIMED);
     return text_keep(&name, arena);
 }
 
@@ -36,8 +36,9 @@ static bool check_host_memory(const struct search *search, struct err *err)
 {
     if (search->request->host_memory_bytes <= 0 || search->space->base.offloads != 0)
         return true;
-    return err_set(err, ERR_USAGE, "--host-memory",
-                   "expected offloaded data: --fix offload=optimizer, or offload=activations");
+    return err_set(
+        err, ERR_USAGE, "--host-memory",
+        "limits only offloaded data; add --fix offload=optimizer or offload=activations");
 }
 
 struct leanest {
@@ -72,8 +73,8 @@ static bool refuse_hosts(const struct search *search, struct arena *arena, struc
     units_show(leanest.bytes, QUANTITY_BYTES, needed, sizeof needed);
     return err_set(
         err, ERR_INFEASIBLE, "--host-memory",
-        "no plan fits in %s of a node's host memory; with even stages the smallest needs %s", limit,
-        needed);
+        "no plan fits in %s of host memory per node; the smallest plan with even stages needs %s",
+        limit, needed);
 }
 
 static bool is_refused_by_hosts(const struct search *search, const struct search_result *result)

@@ -37,26 +37,26 @@ struct operator_row {
 #define ROW_AT(member) .offset = offsetof(struct operator_row, member)
 static const struct field chain_fields[] = {
     { .name = "ranks", .kind = FIELD_INT, AT(ranks), .min = 1, .max = 1 << 20,
-      .doc = "Ranks that share every operator." },
+      .doc = "Number of ranks that share each operator." },
     { .name = "tokens", .kind = FIELD_INT, AT(tokens), .min = 1, .max = 1 << 30,
-      .doc = "Rows of X." },
+      .doc = "Number of rows (tokens) of X." },
     { .name = "width", .kind = FIELD_INT, AT(width), .min = 1, .max = 1 << 30,
       .doc = "Number of values in a row of X." },
     { .name = "reduce_scatter", .kind = FIELD_BOOL, AT(has_reduce_scatter), .fallback = "true",
       .doc = "Whether partial sums can be reduce-scattered; false: they are only all-reduced." },
     { .name = "element_bytes", .kind = FIELD_NUMBER, AT(element_bytes), .min = 0.5, .max = 8, .fallback = "2",
-      .doc = "Bytes of a value." },
+      .doc = "Bytes per value." },
     { .name = "memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, AT(memory_bytes), .min = 0,
       .max = 1e18, .fallback = "0 B",
       .doc = "Bytes of weights and outputs that a rank may keep; no limit when absent." },
-    { .name = "operators", .kind = FIELD_OTHER, .doc = "The chain, first to last." },
+    { .name = "operators", .kind = FIELD_OTHER, .doc = "The operators of the chain, in order." },
 };
 static const struct field chain_operator_fields[] = {
-    { .name = "name", .kind = FIELD_TEXT, ROW_AT(name), .size = MOST_NAME, .doc = "Name in answers." },
+    { .name = "name", .kind = FIELD_TEXT, ROW_AT(name), .size = MOST_NAME, .doc = "Name that answers print." },
     { .name = "kind", .kind = FIELD_NAME, ROW_AT(kind), .names = kind_names, .fallback = "product",
-      .doc = "product: with weights; pointwise: value by value; norm: token by token." },
+      .doc = "product: has weights; pointwise: computes each value alone; norm: needs whole tokens." },
     { .name = "width", .kind = FIELD_INT, ROW_AT(width), .min = 0, .max = 1 << 30, .fallback = "0",
-      .doc = "Width of a product's output; 0, or absent: that of its input." },
+      .doc = "Width of a product's output; 0 or absent: the width of its input." },
     { .name = "allowed", .kind = FIELD_SET, ROW_AT(allowed), .names = sharding_names, .fallback = "",
       .doc = "Shardings that may be chosen; absent: all that its kind allows." },
 };

@@ -6,10 +6,10 @@
 
 // clang-format off
 const struct known_partition known_partitions[] = {
-    { "megatron-sp", "column then row, norms and residuals by tokens",
+    { "megatron-sp", "first product by columns, second by rows; norms and residuals by tokens",
       "Korthikanti et al. 2022, arXiv:2205.05198",
       SHARDING_SEQUENCE, SHARDING_COLUMN, SHARDING_ROW, SHARDING_HIDDEN, SHARDING_HIDDEN },
-    { "megatron", "column then row, norms and residuals on every rank",
+    { "megatron", "first product by columns, second by rows; norms and residuals on every rank",
       "Shoeybi et al. 2019, arXiv:1909.08053",
       SHARDING_REPLICATED, SHARDING_COLUMN, SHARDING_ROW, SHARDING_HIDDEN, SHARDING_HIDDEN },
     { "all-column", "every linear layer by columns", "",

@@ -3,10 +3,11 @@
 #include <assert.h>
 
 const struct sharding_info shardings[NUM_SHARDINGS] = {
-    [SHARDING_COLUMN] = { "column", "each rank has some columns of the weights, and of the output",
+    [SHARDING_COLUMN] = { "column", "each rank has some columns of the weights and of the output",
                           PLACED_WHOLE, PLACED_HIDDEN, PLACED_HIDDEN, PLACED_PARTIAL },
     [SHARDING_ROW] = { "row",
-                       "each rank has some rows of the weights, and sums a part of each output",
+                       "each rank has some rows of the weights, and computes partial sums of the "
+                       "output",
                        PLACED_HIDDEN, PLACED_PARTIAL, PLACED_WHOLE, PLACED_HIDDEN },
     [SHARDING_REPLICATED] = { "replicated", "every rank computes the whole operator", PLACED_WHOLE,
                               PLACED_WHOLE, PLACED_WHOLE, PLACED_WHOLE },

@@ -50,7 +50,7 @@ const char *lattice_lacks(const struct search *search)
         return "a schedule with two copies of the model";
     if (plan_is_dealt(base) && !lattice_deals(search))
         return "schedules other than 1f1b";
-    return base->num_recompute_layers > 0 ? "given blocks of recompute" : NULL;
+    return base->num_recompute_layers > 0 ? "a given list of recomputed layers" : NULL;
 }
 
 /* Kinds of points: all stages recompute alike, or each stage chooses its own number of layers or

@@ -53,7 +53,7 @@ static const char *name_space(const struct search *search, struct arena *arena)
         name_dealt(search, &parts);
     text_add(&name, "%s; %s", search->space->name, text_get(&parts));
     if (!lacks && search->space->picks_modules && !lattice_mixes_parts(search))
-        text_add(&name, "; with uneven stages, selective recompute is that of attention's core");
+        text_add(&name, "; with uneven stages, selective recompute repeats only attention's core");
     text_release(&parts);
     return text_keep(&name, arena);
 }
@@ -71,9 +71,9 @@ bool uneven_run_by(const struct search *search, const struct uneven_way *way,
                    struct search_result *result, struct err *err)
 {
     if (search->request->objective == OBJECTIVE_MEMORY)
-        return err_set(err, ERR_USAGE, "--objective",
-                       "expected time or cost with uneven stages, which are divided for the "
-                       "shortest step; found memory");
+        return err_set(
+            err, ERR_USAGE, "--objective",
+            "cannot be memory with uneven stages, which are divided for the shortest step");
     struct frontier best;
     double least_s;
     struct tally tally = way->even(search, &result->arena, &best, &least_s);

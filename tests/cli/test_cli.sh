@@ -513,7 +513,7 @@ says '^simsearch: --uneven: cannot be combined with --certificate'
 run 2 "${uneven[@]}" --method exhaustive
 says '^simsearch: --uneven: expected the method .*; the method exhaustive searches only plans with equal stages'
 run 2 "${uneven[@]}" --objective memory
-says '^simsearch: --objective: expected time or cost with uneven stages'
+says '^simsearch: --objective: cannot be memory with uneven stages'
 
 # --- named spaces -------------------------------------------------------------------------------
 
@@ -717,7 +717,7 @@ run 2 --gpus 32 --model llama3-8b --batch 256 --method milp --host-memory 1TiB
 says 'offload=optimizer'
 run 3 --gpus 32 --model llama3-8b --batch 256 --method milp --fix "pp8 vpp1 offload=optimizer" \
     --host-memory 1GiB
-says 'host-memory.*with even stages the smallest needs'
+says 'host-memory.*the smallest plan with even stages needs'
 
 # --- standard input and output as files ---------------------------------------------------------
 

@@ -14,7 +14,7 @@ plan=(--model tiny --batch 8 --gpus 1 --layout "dtype=fp32" --steps 1)
 # make_plugin NAME SOURCE: compiles a plugin
 make_plugin() { "${CC:-cc}" -shared -fPIC -x c -o "$work/simsearch-$1.so" - <<<"$2" || fail "plugin $1 was not compiled"; }
 refused() {
-    says "^simsearch: $1: .*simsearch-$1.so was built from other sources than this program; .make. builds it again"
+    says "^simsearch: $1: .*simsearch-$1.so was built from other sources than this program; run .make. to rebuild it"
     [ "$(wc -l <"$work/err")" = 1 ] || fail "expected one line on stderr"
 }
 ends='void *simsearch_backend(void) { __builtin_trap(); }'
@@ -54,7 +54,7 @@ run 6 run "${plan[@]}" --backend cuda
 says "^simsearch: cuda: .*simsearch-cuda.so"
 rm "$work/simsearch-cuda.so"
 run 6 run "${plan[@]}" --backend cuda
-says "^simsearch: cuda: simsearch-cuda.so is not installed; .make. builds it where its library is found"
+says "^simsearch: cuda: simsearch-cuda.so is not installed; .make. builds it if it finds the library that the plugin needs"
 
 # Without the variable SIMSEARCH_PLUGINS, the error names the file that was found.
 unset SIMSEARCH_PLUGINS

@@ -226,7 +226,7 @@ START_TEST(another_program_at_the_meeting_address_has_its_own_error)
     ck_assert_ptr_null(comm_tcp.open(&options, &err));
     kill(stranger, SIGKILL);
     waitpid(stranger, NULL, 0);
-    ck_assert_str_eq(err.msg, "the program that listens there is not a rank");
+    ck_assert_str_eq(err.msg, "the program that listens there is no rank of simsearch");
 }
 END_TEST
 
@@ -512,7 +512,7 @@ static const struct {
     const char *folder, *msg;
 } folders[] = {
     { "/nonexistent/folder", "cannot be made: No such file or directory" },
-    { "/dev/null", "is no folder" },
+    { "/dev/null", "is not a folder" },
     { NULL, "is longer than 448 characters" },
 };
 

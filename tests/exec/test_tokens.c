@@ -96,7 +96,8 @@ START_TEST(a_text_needs_a_sequence_and_a_vocabulary_of_bytes)
     ck_assert(!open_text(SEQ + 1, 255, &source, &few));
     ck_assert_int_eq(few.code, ERR_INPUT);
     ck_assert_str_eq(few.where, path);
-    ck_assert_str_eq(few.msg, "bytes are tokens, so the vocabulary needs 256, not 255");
+    ck_assert_str_eq(few.msg,
+                     "each byte is a token, so the vocabulary needs 256 tokens; it has 255");
     ck_assert_ptr_null(source.bytes);
     ck_assert(!open_text(SEQ, 256, &source, &brief));
     ck_assert_str_eq(brief.msg, "a sequence takes 9 bytes, but the file has 8");

@@ -90,7 +90,8 @@ START_TEST(uneven_stages_are_faster_than_the_best_even_ones)
     struct search_result result = search_of(&request);
     ck_assert_ptr_nonnull(result.even_best);
     ck_assert_double_lt(step_s(&result), 0.99 * result.even_best->prediction.step_s);
-    ck_assert_ptr_nonnull(strstr(result.space_name, "(m-1) x maximum of the stages' passes"));
+    ck_assert_ptr_nonnull(
+        strstr(result.space_name, "sum of the stages' passes + (m-1) x the longest pass"));
     search_result_release(&result);
 }
 END_TEST
