@@ -42,6 +42,7 @@ bool on_gpu_alone(const char *what, unsigned seconds, bool (*function)(const cha
         return false;
     }
     if (WIFSIGNALED(status))
-        printf("%s: %s, after %u s at most\n", what, strsignal(WTERMSIG(status)), seconds);
+        printf("%s: %s, at most %u s after its start\n", what, strsignal(WTERMSIG(status)),
+               seconds);
     return status == 0;
 }

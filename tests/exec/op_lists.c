@@ -28,7 +28,7 @@ const struct op *op_named(struct ops ops, const char *name)
     for (int i = 0; i < ops.count; i++)
         if (strcmp(ops.at[i].name, name) == 0)
             return &ops.at[i];
-    ck_abort_msg("no %s", name);
+    ck_abort_msg("there is no op %s", name);
     return NULL;
 }
 
@@ -37,7 +37,7 @@ int op_index(struct ops ops, const char *name, enum op_kind kind, enum op_pass p
     for (int i = 0; i < ops.count; i++)
         if (strcmp(ops.at[i].name, name) == 0 && ops.at[i].kind == kind && ops.at[i].pass == pass)
             return i;
-    ck_abort_msg("no %s", name);
+    ck_abort_msg("there is no op %s", name);
     return -1;
 }
 
@@ -67,7 +67,7 @@ static void check_reads(struct ops ops, const struct op *op, const bool *there)
 static void check_makes(struct ops ops, const struct op *op, bool *there)
 {
     for (int i = 0; i < op->out.count; i++) {
-        ck_assert_msg(!there[op->out.at[i]], "%s computes value %d a second time", op->name,
+        ck_assert_msg(!there[op->out.at[i]], "op %s computes value %d a second time", op->name,
                       op->out.at[i]);
         ck_assert_double_gt(ops.operands->values[op->out.at[i]].bytes, 0);
         there[op->out.at[i]] = true;

@@ -207,8 +207,9 @@ START_TEST(a_run_resumes_under_another_layout)
     resume(&model, from, run, 3, &same);
     resume(&model, to, run, 3, &other);
     for (int i = 0; i < 3; i++)
-        ck_assert_msg(fabs(other.loss[i] / same.loss[i] - 1) < 1e-6, "%s to %s: %.9g, %.9g", from,
-                      to, other.loss[i], same.loss[i]);
+        ck_assert_msg(fabs(other.loss[i] / same.loss[i] - 1) < 1e-6,
+                      "%s resumed as %s: the loss is %.9g, but %.9g without a change", from, to,
+                      other.loss[i], same.loss[i]);
     parity_release(&saved);
     parity_release(&loaded);
     parity_release(&same);

@@ -32,8 +32,8 @@ static const struct {
 START_TEST(the_learning_rate_rises_linearly_and_falls_as_a_cosine)
 {
     double rate = rate_at(&rates[_i].course, 8, rates[_i].step);
-    ck_assert_msg(fabs(rate - rates[_i].expected) < 1e-14, "learning rate %.17g, not %.17g", rate,
-                  rates[_i].expected);
+    ck_assert_msg(fabs(rate - rates[_i].expected) < 1e-14, "the learning rate is %.17g, not %.17g",
+                  rate, rates[_i].expected);
 }
 END_TEST
 

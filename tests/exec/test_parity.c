@@ -147,7 +147,8 @@ START_TEST(initial_weights_have_megatrons_standard_deviations)
         }
         double expected = is_norm ? 1 : feeds ? 0.02 / sqrt(8) : 0.02;
         ck_assert_msg(fabs(sqrt(squares / n) / expected - 1) <= (is_norm ? 0 : 5 / sqrt(2 * n)),
-                      "%s: %g, not %g", weight->name, sqrt(squares / n), expected);
+                      "%s: the root mean square is %g, not %g", weight->name, sqrt(squares / n),
+                      expected);
     }
     parity_release(&result);
 }

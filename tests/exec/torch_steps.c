@@ -197,13 +197,13 @@ static void check_gradient(struct rank *rank, char *line)
     double *gradient = gradient_of(rank, name, &elements);
     ck_assert_msg(gradient != NULL, "no rank has %s", name);
     double limit = TORCH_ERROR * fmax(norm, 1e-3 * rms * sqrt((double)elements));
-    ck_assert_msg(fabs(norm_of(gradient, elements) - norm) <= limit, "%s: norm %.9g, not %.9g",
-                  name, norm_of(gradient, elements), norm);
+    ck_assert_msg(fabs(norm_of(gradient, elements) - norm) <= limit,
+                  "%s: the norm is %.9g, not %.9g", name, norm_of(gradient, elements), norm);
     for (char *pair; (pair = strtok_r(NULL, " \n", &rest));) {
         char *value;
         size_t index = strtoul(pair, &value, 10);
         double expected = strtod(value + 1, NULL);
-        ck_assert_msg(fabs(gradient[index] - expected) <= limit, "%s[%zu]: %.9g, not %.9g", name,
+        ck_assert_msg(fabs(gradient[index] - expected) <= limit, "%s[%zu] is %.9g, not %.9g", name,
                       index, gradient[index], expected);
     }
     free(gradient);
@@ -253,8 +253,8 @@ static struct model model_of(int i)
 static void check_near(const char *what, const char *model, const char *layout, double found,
                        double expected)
 {
-    ck_assert_msg(fabs(found / expected - 1) < TORCH_ERROR, "%s, %s: %s %.9g, not %.9g", model,
-                  layout, what, found, expected);
+    ck_assert_msg(fabs(found / expected - 1) < TORCH_ERROR, "%s, %s: the %s is %.9g, not %.9g",
+                  model, layout, what, found, expected);
 }
 
 void torch_check_losses(int i, const char *layout, struct parity_run run)

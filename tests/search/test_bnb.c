@@ -59,15 +59,16 @@ static void find(struct search_request *request, const char *method, struct sear
 
 static void check_same(const struct search_result *a, const struct search_result *b, uint64_t seed)
 {
-    ck_assert_msg(a->num_top == b->num_top, "seed %d: %d and %d plans in top", (int)seed,
-                  a->num_top, b->num_top);
+    ck_assert_msg(a->num_top == b->num_top, "seed %d: the two methods list %d and %d plans",
+                  (int)seed, a->num_top, b->num_top);
     for (int i = 0; i < a->num_top; i++) {
         ck_assert_msg(plan_equal(&a->top[i].plan, &b->top[i].plan),
-                      "seed %d: plan %d in top differs", (int)seed, i);
+                      "seed %d: plan %d of the two lists differs", (int)seed, i);
         ck_assert_double_eq(a->top[i].prediction.step_s, b->top[i].prediction.step_s);
     }
-    ck_assert_msg(a->candidates == b->candidates, "seed %d: %g and %g candidates", (int)seed,
-                  a->candidates, b->candidates);
+    ck_assert_msg(a->candidates == b->candidates,
+                  "seed %d: the two methods count %g and %g candidates", (int)seed, a->candidates,
+                  b->candidates);
     ck_assert(a->proved_optimal && b->proved_optimal);
 }
 

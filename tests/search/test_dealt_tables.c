@@ -363,7 +363,8 @@ static struct enumerated enumerate(struct pipe *pipe, int seed)
 static void check_equal(const char *what, int seed, double got_s, double expected_s)
 {
     bool same = got_s == expected_s || fabs(got_s - expected_s) <= 1e-9 * expected_s;
-    ck_assert_msg(same, "seed %d: %s %.17g, by enumeration %.17g", seed, what, got_s, expected_s);
+    ck_assert_msg(same, "seed %d: %s: %.17g, but %.17g by enumeration", seed, what, got_s,
+                  expected_s);
 }
 
 static double program_s(const struct pipe *pipe, struct arena *arena)

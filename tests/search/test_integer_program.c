@@ -173,12 +173,12 @@ START_TEST(the_optimum_equals_that_of_trying_every_assignment)
         infeasible += expected == HUGE_VAL;
         if (expected == HUGE_VAL) {
             ck_assert_msg(result.status == PROGRAM_INFEASIBLE,
-                          "instance %d: not found to be infeasible", i);
+                          "instance %d is infeasible, but the solver did not find this", i);
         } else {
-            ck_assert_msg(result.status == PROGRAM_OPTIMAL, "instance %d: not solved to optimality",
-                          i);
-            ck_assert_msg(result.cost == expected, "instance %d: %g, not %g", i, result.cost,
-                          expected);
+            ck_assert_msg(result.status == PROGRAM_OPTIMAL,
+                          "instance %d was not solved to optimality", i);
+            ck_assert_msg(result.cost == expected, "instance %d: the cost is %g, not %g", i,
+                          result.cost, expected);
         }
         tear_down();
     }

@@ -237,8 +237,8 @@ static void check_same_plan(const struct scored_plan *a, const struct scored_pla
 static void check_same_top(const struct search_result *a, const struct search_result *b,
                            const char *what)
 {
-    ck_assert_msg(a->num_top == b->num_top, "%s: %s: lists of %d and %d plans", question.words,
-                  what, a->num_top, b->num_top);
+    ck_assert_msg(a->num_top == b->num_top, "%s: %s: the two searches list %d and %d plans",
+                  question.words, what, a->num_top, b->num_top);
     for (int i = 0; i < a->num_top; i++)
         check_same_plan(&a->top[i], &b->top[i], what);
     num_claims += a->num_top > 0;

@@ -250,8 +250,8 @@ START_TEST(without_a_guess_the_optimum_equals_dynamic_programming)
         double expected_s = fronts_s(&problem);
         double got_s = division_surrogate_s(&problem, choice);
         ck_assert_double_eq_tol(dynamic_s(&problem), expected_s, 1e-12);
-        ck_assert_msg(fabs(got_s / expected_s - 1) < 1e-6, "instance %d: %.12g s, not %.12g s", i,
-                      got_s, expected_s);
+        ck_assert_msg(fabs(got_s / expected_s - 1) < 1e-6,
+                      "instance %d: the surrogate is %.12g s, not %.12g s", i, got_s, expected_s);
         arena_reset(&arena, mark);
     }
 }
@@ -271,7 +271,8 @@ START_TEST(with_guesses_the_optimum_equals_dynamic_programming_at_any_size)
         ck_assert_double_eq(found.gap, 0);
         double expected_s = dynamic_s(&problem);
         ck_assert_msg(fabs(found.at[0].surrogate_s / expected_s - 1) < 1e-6,
-                      "instance %d: %.12g s, not %.12g s", i, found.at[0].surrogate_s, expected_s);
+                      "instance %d: the surrogate is %.12g s, not %.12g s", i,
+                      found.at[0].surrogate_s, expected_s);
         arena_reset(&arena, mark);
     }
 }
@@ -309,13 +310,13 @@ START_TEST(limits_over_several_stages_hold_and_solutions_come_in_order)
         struct brute brute = brute_force(&problem);
         struct divisions found = best_of(&problem, MOST_FOUND);
         none += brute.count == 0;
-        ck_assert_msg(found.count == brute.count, "instance %d: %d divisions, not %d", i,
+        ck_assert_msg(found.count == brute.count, "instance %d: %d divisions were found, not %d", i,
                       found.count, brute.count);
         ck_assert(found.is_proved);
         for (int j = 0; j < found.count; j++) {
             ck_assert(is_allowed(&problem, found.at[j].choice));
             ck_assert_msg(fabs(found.at[j].surrogate_s / brute.surrogate_s[j] - 1) < 1e-6,
-                          "instance %d, division %d: %.12g s, not %.12g s", i, j,
+                          "instance %d: the surrogate of division %d is %.12g s, not %.12g s", i, j,
                           found.at[j].surrogate_s, brute.surrogate_s[j]);
         }
         arena_reset(&arena, mark);

@@ -58,8 +58,8 @@ static void check_methods(int seed, int *chosen)
     struct search_request one = new_request("exhaustive"), other = new_request("bnb");
     one.top = other.top = 10;
     struct search_result all = search_of(&one), found = search_of(&other);
-    ck_assert_msg(all.num_top == found.num_top, "seed %d: exhaustive lists %d plans, bnb %d", seed,
-                  all.num_top, found.num_top);
+    ck_assert_msg(all.num_top == found.num_top, "seed %d: exhaustive lists %d plans, but bnb %d",
+                  seed, all.num_top, found.num_top);
     ck_assert_double_eq(all.candidates, found.candidates);
     for (int i = 0; i < all.num_top; i++) {
         ck_assert_msg(plan_equal(&all.top[i].plan, &found.top[i].plan),
@@ -152,7 +152,8 @@ START_TEST(the_best_set_of_parts_equals_searching_each_set)
         if (seed == 0 || step_s < none_s || is_campaign()) {
             double least_s = each_set_s(none_s);
             ck_assert_msg(step_s == least_s || fabs(step_s - least_s) <= 1e-12 * least_s,
-                          "seed %d: %.17g s, by separate searches %.17g s", seed, step_s, least_s);
+                          "seed %d: the best step takes %.17g s, but %.17g s by separate searches",
+                          seed, step_s, least_s);
         }
         instance_release(&instance);
     }
@@ -234,15 +235,16 @@ static void check_stages(uint64_t seed, const char *fix, int *mixed)
                   (int)seed);
     ck_assert_msg(bnb.step_s == listed.fastest_s ||
                       fabs(bnb.step_s - listed.fastest_s) <= 1e-12 * listed.fastest_s,
-                  "seed %d: %s: %.17g s, fastest of all listed plans %.17g s", (int)seed,
-                  bnb.layout, bnb.step_s, listed.fastest_s);
+                  "seed %d: %s finds %.17g s, but the fastest of all plans takes %.17g s",
+                  (int)seed, bnb.layout, bnb.step_s, listed.fastest_s);
     ck_assert_double_eq(bnb.candidates, listed.plans);
     ck_assert_double_eq(dp.candidates, listed.plans);
     ck_assert_str_eq(dp.layout, bnb.layout);
     ck_assert_double_ge(milp.step_s, bnb.step_s * (1 - 1e-12));
     if (milp.is_proved)
-        ck_assert_msg(strcmp(milp.layout, bnb.layout) == 0, "seed %d: bnb found %s, milp %s",
-                      (int)seed, bnb.layout, milp.layout);
+        ck_assert_msg(strcmp(milp.layout, bnb.layout) == 0,
+                      "seed %d: bnb found %s, but milp found %s", (int)seed, bnb.layout,
+                      milp.layout);
     *mixed += bnb.mixed;
 }
 
@@ -256,7 +258,8 @@ START_TEST(the_parts_of_each_stage_equal_those_of_listing_all_combinations)
         instance_release(&instance);
     }
     if (is_campaign())
-        printf("%d instances with parts per stage, %d of models with experts, %d mixed plans\n",
+        printf("%d instances with modules chosen per stage, %d of models with experts, %d plans "
+               "whose stages differ\n",
                count, of_experts, mixed);
     instance_load(&instance);
     ck_assert_int_gt(mixed, 0);

@@ -395,12 +395,14 @@ START_TEST(both_programs_equal_enumeration)
                       i, found ? "found" : "did not find");
         if (found) {
             ck_assert_msg(fabs(dynamic.total.cost - least) < 1e-12 * unit,
-                          "problem %d: %.17g, not %.17g", i, dynamic.total.cost, least);
+                          "problem %d: the dynamic program's cost is %.17g, not %.17g", i,
+                          dynamic.total.cost, least);
             ck_assert(partition_fits(&problem, &dynamic.total));
         }
         ck_assert_msg(by_program.total.cost == least ||
                           fabs(by_program.total.cost - least) < 1e-9 * unit,
-                      "problem %d: %.17g, not %.17g", i, by_program.total.cost, least);
+                      "problem %d: the integer program's cost is %.17g, not %.17g", i,
+                      by_program.total.cost, least);
         arena_reset(&arena, mark);
     }
     ck_assert_int_gt(infeasible, 0);
@@ -443,11 +445,13 @@ static void check_against_layer(const char *layout, const char *name)
     struct piece_cost layer = layer_of(&plan);
     struct partition_score score = known_score(&problem, name);
     double expected_s = layer.forward.total_s + layer.backward.total_s;
-    ck_assert_msg(fabs(score.cost / expected_s - 1) < 1e-9, "%s of %s, %s: %.9g s, not %.9g s",
-                  layout, model.name, name, score.cost, expected_s);
+    ck_assert_msg(fabs(score.cost / expected_s - 1) < 1e-9,
+                  "%s of %s, %s: the cost is %.9g s, not %.9g s", layout, model.name, name,
+                  score.cost, expected_s);
     double comm_s = layer.forward.comm_s + layer.backward.comm_s;
-    ck_assert_msg(fabs(score.comm / comm_s - 1) < 1e-9, "%s of %s, %s: %.9g s comm, not %.9g s",
-                  layout, model.name, name, score.comm, comm_s);
+    ck_assert_msg(fabs(score.comm / comm_s - 1) < 1e-9,
+                  "%s of %s, %s: communication takes %.9g s, not %.9g s", layout, model.name, name,
+                  score.comm, comm_s);
 }
 
 static const char *const models[] = { "gpt3-175b", "llama3-70b", "gpt3-1.3b" };
@@ -485,8 +489,9 @@ START_TEST(megatrons_partitions_hold_the_bytes_of_the_cost_model)
         double per_parameter = state.weights + state.gradients + state.optimizer;
         double expected = layer.saved_bytes + per_parameter * layer.parameters;
         double got = known_score(&problem, names[i]).bytes;
-        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s of %s: %.9g bytes, not %.9g bytes",
-                      layouts[i], model.name, got, expected);
+        ck_assert_msg(fabs(got / expected - 1) < 1e-12,
+                      "%s of %s: a rank keeps %.9g bytes, not %.9g", layouts[i], model.name, got,
+                      expected);
     }
 }
 END_TEST
@@ -514,7 +519,7 @@ START_TEST(a_layers_state_is_sharded_by_its_zero_stage)
                                state.optimizer * cases[i].optimizer;
         double expected = layer.saved_bytes + per_parameter * layer.parameters;
         double got = known_score(&problem, "megatron-sp").bytes;
-        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s: %.9g bytes, not %.9g bytes",
+        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s: a rank keeps %.9g bytes, not %.9g",
                       cases[i].layout, got, expected);
     }
 }

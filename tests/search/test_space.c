@@ -113,9 +113,10 @@ START_TEST(the_default_space_equals_nested_loops_in_documented_order)
     }
     ck_assert_int_eq(kept, seen->count);
     for (int i = 0; i < plan_num_rules(); i++)
-        ck_assert_msg(broken[i] == seen->broken[i],
-                      "%s: rules out %g plans in a list of all, %g in the space",
-                      plan_rule_at(i)->name, broken[i], seen->broken[i]);
+        ck_assert_msg(
+            broken[i] == seen->broken[i],
+            "rule %s rules out %g plans of a list of all plans, but %g plans of the space",
+            plan_rule_at(i)->name, broken[i], seen->broken[i]);
     free(naive.at);
 }
 END_TEST
@@ -179,12 +180,12 @@ START_TEST(each_value_of_a_word_keeps_all_candidates_that_have_it)
     double all = count_fixed(NULL), sum = 0;
     for (int i = 0; values[_i][i]; i++) {
         double count = count_fixed(values[_i][i]);
-        ck_assert_msg(count > 0 && count < all, "%s: %g of %g candidates", values[_i][i], count,
-                      all);
+        ck_assert_msg(count > 0 && count < all, "%s leaves %g of %g candidates", values[_i][i],
+                      count, all);
         sum += count;
     }
-    ck_assert_msg(sum == all, "%s and the other values: %g of %g candidates", values[_i][0], sum,
-                  all);
+    ck_assert_msg(sum == all, "%s and the word's other values give %g of %g candidates",
+                  values[_i][0], sum, all);
 }
 END_TEST
 

@@ -61,8 +61,9 @@ START_TEST(usual_models_have_these_splits)
             words_of(&splits.at[i], cases[_i].pp * cases[_i].vpp, text, sizeof text);
         ck_assert_msg(cases[_i].splits[i] != NULL, "%s: unexpected split %s", cases[_i].what,
                       words);
-        ck_assert_msg(strcmp(words, cases[_i].splits[i]) == 0, "%s: split %s, expected %s",
-                      cases[_i].what, words, cases[_i].splits[i]);
+        ck_assert_msg(strcmp(words, cases[_i].splits[i]) == 0,
+                      "%s: found the split %s, expected %s", cases[_i].what, words,
+                      cases[_i].splits[i]);
     }
     ck_assert_ptr_null(cases[_i].splits[splits.count]);
 }

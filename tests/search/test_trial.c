@@ -605,8 +605,8 @@ START_TEST(few_trials_suffice_for_a_sure_choice)
             }
         }
         if (is_campaign())
-            printf("%-14s %d rivals, sure %d, runs %d, random %d\n", questions[q].model,
-                   scene.rivals, sure - before_sure, planned_runs - before_runs,
+            printf("%-14s %d rivals, %d sure choices, %d runs, %d runs in random order\n",
+                   questions[q].model, scene.rivals, sure - before_sure, planned_runs - before_runs,
                    random_runs - before_random);
         scene_release(&scene);
     }

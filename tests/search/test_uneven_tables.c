@@ -235,7 +235,8 @@ static double program_s(const struct stage_table *table, const struct compositio
 static void check_equal(const char *what, int seed, double got_s, double expected_s)
 {
     bool same = got_s == expected_s || fabs(got_s - expected_s) <= 1e-9 * expected_s;
-    ck_assert_msg(same, "seed %d: %s %.17g, by enumeration %.17g", seed, what, got_s, expected_s);
+    ck_assert_msg(same, "seed %d: %s: %.17g, but %.17g by enumeration", seed, what, got_s,
+                  expected_s);
 }
 
 /* Passes the options of the table to the integer program. */

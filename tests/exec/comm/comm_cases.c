@@ -148,7 +148,7 @@ static bool check_trial(const struct rank_run *run, const struct trial *trial)
         double got = get(call->element, call->out, i), wanted = expected(run, trial, i);
         if (got == wanted)
             continue;
-        printf("rank %d of %d, %s of %zu %s on %d ranks, trial %d: element %zu is %g and not %g\n",
+        printf("rank %d of %d, %s of %zu %s on %d ranks, trial %d: element %zu is %g, not %g\n",
                run->rank, run->size, comm_kind_names[call->kind], call->count,
                element_names[call->element], call->group->size, trial->number, i, got, wanted);
         return false;

@@ -147,8 +147,8 @@ static void try_call(struct rank_thread *own, const struct groups *groups, enum 
     call.element = ELEMENT_FP64;
     groups->api->issue(&call);
     if (!device_host.stream_sync(call.stream, &err) || out != wanted)
-        snprintf(own->fault, sizeof own->fault, "rank %d, group %s: %g and not %g", own->rank,
-                 group_kind_names[kind], out, wanted);
+        snprintf(own->fault, sizeof own->fault, "rank %d: the sum over group %s is %g, not %g",
+                 own->rank, group_kind_names[kind], out, wanted);
 }
 
 static void try_sum(struct rank_thread *own, const struct groups *groups, struct stream *stream,

@@ -130,7 +130,8 @@ START_TEST(long_lines_and_many_lines_are_copied_whole)
     at += 9 + LONG + 1;
     for (int i = 0; i < MANY; i++) {
         int length = snprintf(line, sizeof line, "[rank 1] line %d\n", i);
-        ck_assert_msg(strncmp(at, line, (size_t)length) == 0, "%.40s instead of %s", at, line);
+        ck_assert_msg(strncmp(at, line, (size_t)length) == 0,
+                      "the output is \"%.40s\" instead of \"%s\"", at, line);
         at += length;
     }
     ck_assert_str_eq(at, "");

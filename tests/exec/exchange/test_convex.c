@@ -273,7 +273,8 @@ START_TEST(constants_of_one_short_run_predict_the_steps_of_other_methods)
         double predicted = descent_steps_to(&fit.descent, &run.run, problem.least + gap_wanted);
         double measured = steps_below(losses, WHOLE, problem.least + gap_wanted);
         ck_assert_msg(measured < WHOLE && fabs(log(predicted / measured)) < log(1.4),
-                      "%s: %g steps predicted, %g measured", words[i], predicted, measured);
+                      "%s: %g steps are predicted, but %g were needed", words[i], predicted,
+                      measured);
     }
 }
 END_TEST

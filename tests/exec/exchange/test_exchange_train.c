@@ -67,7 +67,7 @@ START_TEST(exact_methods_equal_all_reduce)
     parity_run(&model, alike[_i].plain, &run, &plain);
     parity_run(&model, layout, &run, &exchanged);
     parity_check_losses(&plain, &exchanged, run.steps, 1e-5, layout);
-    ck_assert_msg(parity_distance(&plain, &exchanged) <= 1e-5, "%s: %g", layout,
+    ck_assert_msg(parity_distance(&plain, &exchanged) <= 1e-5, "%s: weights differ by %g", layout,
                   parity_distance(&plain, &exchanged));
     parity_release(&plain);
     parity_release(&exchanged);
@@ -229,7 +229,7 @@ START_TEST(with_16_bit_weights_the_fp32_masters_are_averaged)
     parity_run(&model, rounded[_i].plain, &run, &plain);
     parity_run(&model, layout, &run, &exchanged);
     parity_check_losses(&plain, &exchanged, run.steps, 1e-3, layout);
-    ck_assert_msg(parity_distance(&plain, &exchanged) <= 0x1p-8, "%s: %g", layout,
+    ck_assert_msg(parity_distance(&plain, &exchanged) <= 0x1p-8, "%s: weights differ by %g", layout,
                   parity_distance(&plain, &exchanged));
     parity_release(&plain);
     parity_release(&exchanged);
