@@ -49,7 +49,7 @@ typedef int command_run(int argc, char **argv, struct err *err);
 struct command {
     const char *name;
     unsigned bit;         /* COMMAND_... */
-    const char *summary;  /* completes "simsearch NAME" */
+    const char *summary;  /* what the command does; printed after "simsearch NAME" */
     const char *examples; /* lines of examples */
     const char *details;  /* lines below the examples; "": none */
     command_run *run;

@@ -72,7 +72,7 @@ static bool read_spread(const char *text, int seq, struct documents *out, struct
             return false;
     if (spread.mean < 1 || spread.mean > seq)
         return err_set(err, ERR_USAGE, "--documents",
-                       "expected a mean of 1 to the %d tokens of a sequence; found %g", seq,
+                       "expected a mean from 1 to %d tokens, the sequence length; found %g", seq,
                        spread.mean);
     *out = documents_of_spread(spread.mean, spread.cv);
     return true;
@@ -133,7 +133,8 @@ static bool read_line(const char *path, int number, char *line, struct lengths *
     }
     snprintf(where, sizeof where, "%s:%d", path, number);
     return err_set(err, ERR_INPUT, where,
-                   "expected a length from 1 to %d tokens, and how many have it; found \"%.40s\"",
+                   "expected a length from 1 to %d tokens, then optionally the number of such "
+                   "documents; found \"%.40s\"",
                    MOST_TOKENS, skip_blanks(line));
 }
 

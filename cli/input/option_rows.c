@@ -61,9 +61,9 @@ const struct option_row option_rows[] = {
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS | TUNE,
       { "stack", TEXT(stack),
         .doc = "The software family (`list stacks`) or a file."
-               "[search]When not given: the cluster's, else the executor's for --backend, else "
-               "megatron-core."
-               "[simulate explain validate]When not given: the cluster's, else megatron-core."
+               "[search]When not given: the default stack of the cluster; else, with --backend, the "
+               "executor's; else megatron-core."
+               "[simulate explain validate]When not given: the default of the cluster, else megatron-core."
                "[run]The executor's own when not given."
                "[import tune]The framework's own when not given." } },
     { "--batch", "--gbs", "B", PREDICTS | CONVERTS | TUNE | LEARN,
@@ -95,7 +95,7 @@ const struct option_row option_rows[] = {
     { "--quantized-dispatch", NULL, NULL, PREDICTS,
       { "quantized_dispatch", SWITCH(quantized_dispatch),
         .doc = "With fp8, mxfp8 or nvfp4, tokens are quantised before they are sent to their "
-               "experts, as DeepSeek-V3 does; rows come back in 16 bits." } },
+               "experts, as DeepSeek-V3 does; the experts' outputs are sent back in 16 bits." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,
@@ -148,7 +148,7 @@ const struct option_row option_rows[] = {
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(search.compare),
         .doc = "[search]Shows the rank of another layout, and how much slower than the best it "
-               "is.[explain]Shows the difference from another layout, part by part." } },
+               "is.[explain]Compares with another layout, by parts of the step time and memory." } },
     { "--partition", NULL, NULL, EXPLAIN,
       { "partition", SWITCH(partition),
         .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, "
@@ -162,17 +162,17 @@ const struct option_row option_rows[] = {
       { "fix", TEXT(search.fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH | DESIGN,
       { "forbid", TEXT(search.forbid),
-        .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
+        .doc = "Layout words that no plan may have (\"tp8 sp\"); the name of an axis (cp) forbids to "
+               "split over it." } },
     { "--space", NULL, "SPACE", SEARCH | DESIGN,
       { "space", .kind = FIELD_NAME, .names = search_space_names, F(search.space),
-        .doc = "even: equal chunks. megatron, when not given: also splits that count the embedding "
-               "or the loss as a layer, nearly equal chunks, and a last stage with fewer layers. "
-               "all: also --uneven, --recompute-mixes and --placement." } },
+        .doc = "Ways to divide the layers over stages. even: equal chunks. megatron, when not given: "
+               "also the embedding or the loss counted as a layer, nearly equal chunks, or fewer "
+               "layers on the last stage. all: also --uneven, --recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(search.uneven),
-        .doc = "Also divides the layers unevenly over stages if embedding, head or memory make "
-               "that "
-               "faster. A stage's layers are dealt to its chunks one by one, so that all chunks of "
+        .doc = "Also divides the layers unevenly over stages if embedding, head or memory make that "
+               "faster. A stage's layers are assigned to its chunks in turn, so that all chunks of "
                "the stage take about the same time." } },
     { "--recompute-modules", NULL, "PARTS", SEARCH | DESIGN,
       { "recompute-modules", .kind = FIELD_NAME, .names = parts_space_names, F(search.recompute_modules),
@@ -187,7 +187,10 @@ const struct option_row option_rows[] = {
                "different modules (recompute=selective:mlp,none)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
-        .doc = "Writes a proof that no plan of the space is faster. It states for each family of plans a lower bound of their step times or, for each plan of the family, a lower bound, its step time, or its memory if it does not fit. If no plan is feasible, it proves that." } },
+        .doc = "Writes a proof that no plan of the space is faster than the best, or that none is "
+               "feasible. For each family of similar plans it states a lower bound of all step "
+               "times; or, plan by plan, a lower bound, the step time, or the memory if the plan "
+               "does not fit." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
         .doc = "With the method milp: maximum number of stage types; stages of one type have the "
@@ -207,7 +210,8 @@ const struct option_row option_rows[] = {
       { "method", TEXT(search.method), .doc = "How to search (`list methods`); bnb when not given." } },
     { "--budget", NULL, "N", SEARCH,
       { "budget", .kind = FIELD_INT, F(search.budget), .min = 1, .max = MOST_BUDGET,
-        .doc = "Plans that zo, rl and random may score; 10,000 when not given." } },
+        .doc = "Number of plans that the methods zo, rl and random may evaluate; 10,000 when not "
+               "given." } },
     { "--seed", NULL, "N", SEARCH | SIMULATE | RUN,
       { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
         .doc = "The same seed gives the same answer."
@@ -249,8 +253,8 @@ const struct option_row option_rows[] = {
       { "robust", TEXT(search.robust_words),
         .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up "
                "to this share (0.1), and the smallest deviation that makes another plan the best. "
-               "\"region\": proves for which share of the 90 % region of the fitted constants it "
-               "stays the best." } },
+               "\"region\": proves in which share of the 90 % confidence region of the fitted constants it stays "
+               "the best." } },
     { "--time-limit", NULL, "T", SEARCH | DESIGN,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(search.time_limit_s),
         .min = 1e-3, .max = 1e9,
@@ -273,10 +277,10 @@ const struct option_row option_rows[] = {
       { "predictions", TEXT(fit.predictions), .doc = "Writes each row's prediction to a CSV file." } },
     { "--tolerance", NULL, "X", VALIDATE,
       { "tolerance", .kind = FIELD_NUMBER, F(fit.tolerance), .min = 0, .max = 100,
-        .doc = "Exits with code 5 when the median error of a dense source is above this (0.1: 10 "
-               "%)." } },
+        .doc = "Exits with code 5 when the median error of a source of dense models is above this "
+               "(0.1 is 10 %)." } },
     { "--source", NULL, "KEY", VALIDATE,
-      { "source", TEXT(fit.source), .doc = "Scores only the rows of this source_key." } },
+      { "source", TEXT(fit.source), .doc = "Scores only the rows with this source_key." } },
     { "--why", NULL, NULL, VALIDATE,
       { "why", SWITCH(fit.why),
         .doc = "Shows possible causes of errors: parts of the step, and constants whose change "

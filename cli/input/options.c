@@ -296,7 +296,7 @@ void options_add_doc(const struct option_row *row, unsigned command, struct text
 
 void options_document(FILE *to)
 {
-    fprintf(to, "| option | of | meaning |\n|---|---|---|\n");
+    fprintf(to, "| option | commands | meaning |\n|---|---|---|\n");
     for (int i = 0; i < num_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
         char left[64], takers[120];

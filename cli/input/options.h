@@ -61,7 +61,7 @@ struct design_options {
     int law, aspect;
 };
 
-/* Time to accuracy. */
+/* Options about the time to an accuracy. */
 struct accuracy_options {
     const char *convergence;
     double least;         /* least possible loss; 0: not known */

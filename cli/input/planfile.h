@@ -18,7 +18,8 @@ bool planfile_open(struct json_file *file, const char *path, struct err *err);
 const json_t *planfile_part(const struct json_file *file, const char *key);
 const char *planfile_name(const struct json_file *file, const char *key);
 
-/* Makes an error in a part of a plan file name the file instead of the command line. */
+/* If an error is about a part of a plan file, makes it name the file instead of the command line.
+ */
 bool planfile_blame(const struct json_file *file, const char *key, struct err *err);
 
 /* Builds the object of a plan file. Takes ownership of `prediction`; NULL: without one. */

@@ -1,4 +1,4 @@
-/* cli/input/rerun.h - writes the options that repeat the same question, to be pasted after
+/* cli/input/rerun.h - writes the options that repeat the same request, to be pasted after
  * "simsearch". */
 #ifndef CLI_INPUT_RERUN_H
 #define CLI_INPUT_RERUN_H

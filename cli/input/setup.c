@@ -95,7 +95,7 @@ static bool has_word(const char *layout, const char *name)
     return false;
 }
 
-/* The default precision: bf16 (NULL), or fp16 on a GPU without it, or fp32 without both. */
+/* The default precision: bf16 (NULL), fp16 on a GPU without bf16, fp32 on a GPU with neither. */
 static const char *default_precision(struct setup *setup)
 {
     const double *peaks = setup->system.gpu.peak_flops_per_s;
@@ -137,8 +137,8 @@ static void note_capacity(struct setup *setup)
     struct routed routed = { tokens, model->experts, model->topk, model->experts };
     double capacity = plan->capacity / 100.0;
     setup_assume(setup,
-                 "each expert takes %g times the mean number of rows; with this routing, %.2g %% "
-                 "of the rows are dropped",
+                 "each expert accepts at most %g times its mean number of tokens; with this "
+                 "routing, %.2g %% of the tokens are dropped",
                  capacity, 100 * routing_dropped_share(&model->routing, &routed, capacity));
 }
 
@@ -152,8 +152,8 @@ static void widen_rate(struct setup *setup)
         return;
     peaks[dtype] = peaks[DTYPE_FP32];
     setup_assume(setup,
-                 "%s products take the time of fp32, in which %s computes them; the time of "
-                 "rounding is not included",
+                 "matrix products in %s take the time of fp32, because %s computes them in fp32; "
+                 "the time of rounding is not included",
                  dtype_names[dtype], setup->system.gpu.name);
 }
 

@@ -67,7 +67,7 @@ static bool set_sequences(const char *text, struct setup *setup, struct err *err
         *unit = '\0';
     if (!field_parse(field, number, model, &unread) || model->batch < 1)
         return err_set(err, ERR_USAGE, "--batch",
-                       "expected sequences from 1 to %.0f, or tokens like \"3.2Mtok\"; found "
+                       "expected 1 to %.0f sequences, or tokens like \"3.2Mtok\"; found "
                        "\"%.60s\"",
                        field->max, text);
     if (says_sequences || !is_likely_tokens(setup))
@@ -127,12 +127,13 @@ static bool set_routing(const struct options *options, struct setup *setup, stru
         setup_assume(setup, "no router: tokens get neighbouring experts in turn, as in benchmarks");
         break;
     case ROUTING_RANDOM:
-        setup_assume(setup, "a router that chooses at random: ranks wait for the most loaded one");
+        setup_assume(setup,
+                     "a router that chooses at random: all ranks wait for the most loaded rank");
         break;
     case ROUTING_SKEWED:
         setup_assume(setup,
-                     "experts whose popularity has a standard deviation of %g times its mean: "
-                     "ranks wait for the most loaded one",
+                     "experts whose popularity has a standard deviation of %g times its mean: all "
+                     "ranks wait for the most loaded rank",
                      routing->cv);
         break;
     case ROUTING_FACTOR:

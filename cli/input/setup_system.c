@@ -231,8 +231,9 @@ static bool check_nodes(const struct system *system, struct err *err)
     int below = system->num_gpus / node * node;
     if (system->num_gpus <= node || system->num_gpus == below)
         return true;
-    return err_set(err, ERR_USAGE, "--gpus", "expected whole nodes of %d, like %d or %d; found %d",
-                   node, below, below + node, system->num_gpus);
+    return err_set(err, ERR_USAGE, "--gpus",
+                   "expected whole nodes of %d GPUs, like %d or %d; found %d", node, below,
+                   below + node, system->num_gpus);
 }
 
 /* Subtracts memory that another program, such as an inference engine, uses on each GPU. */

@@ -8,8 +8,8 @@ static int largest_common_divisor(int a, int b)
     return b == 0 ? a : largest_common_divisor(b, a % b);
 }
 
-/* Reduces the plan to `stages` pipeline stages. With one stage there is one chunk with all its
- * layers. */
+/* Reduces the plan to `stages` pipeline stages. A single stage gets one chunk with all layers of
+ * the stage. */
 static void cut_stages(struct setup *setup, int stages)
 {
     struct plan *plan = &setup->plan;
@@ -38,7 +38,7 @@ static bool check(const struct options *options, const struct plan *plan, struct
                        "needs --ranks, the number of ranks of the slice");
     if (plan->chunk_layers)
         return err_set(err, ERR_USAGE, "--slice",
-                       "cannot slice a plan with stages= or other lists of stages");
+                       "cannot slice a plan with stages= or another setting that lists stages");
     int unit = plan->tp * plan->cp;
     return options->training.ranks % unit == 0 ||
            err_set(err, ERR_USAGE, "--ranks",

@@ -1,5 +1,5 @@
-/* "explain --from-run": the GPUs' utilization, or the days, of a run that is described by a few
- * words. */
+/* "explain --from-run": computes the GPUs' utilization, or the days, of a run given as text such as
+ * "params=175B tokens=300B gpus=1024 gpu=a100 days=34". */
 #include "cli/lecture/from_run.h"
 
 #include "base/length.h"
@@ -26,7 +26,7 @@ static const char example[] = "params=175B tokens=300B gpus=1024 gpu=a100 days=3
 
 /* --- the words ------------------------------------------------------------------------------ */
 
-/* Sets a value from text. Counts have the prefixes of tokens: 175B means 175 Btok. */
+/* Sets a value from text. Counts are read as token counts: 175B means 175 Btok. */
 static bool set_value(const struct field *field, const char *value, struct from_run *out,
                       struct err *err)
 {
@@ -40,8 +40,8 @@ static bool set_value(const struct field *field, const char *value, struct from_
                               "expected %s=NUMBER with k, M, B or T, 1 to 10^18; found \"%s\"",
                               field->name, value)
                     : err_set(err, ERR_USAGE, "--from-run",
-                              "expected %s like that of \"%s\"; found \"%s\"", field->name, example,
-                              value);
+                              "expected %s= with a value as in \"%s\"; found \"%s\"", field->name,
+                              example, value);
 }
 
 static bool unknown_word(const char *word, const char *name, struct err *err)
@@ -160,10 +160,11 @@ static void add_row(struct lecture *lecture, const struct from_run *run, bool re
     else
         text_add(&row->filled, "%.6g)", run->u);
     lecture_gap(row, "%s",
-                recomputes ? "With full recompute: 8 T P (SC'21)."
-                           : "Without recompute: 6 T P; attention is left out.");
+                recomputes
+                    ? "With full recompute a run takes 8 T P FLOPs (SC'21)."
+                    : "Without recompute a run takes 6 T P FLOPs, if attention is not counted.");
     if (asks_u && value > 1)
-        lecture_gap(row, " Above the peak, so fewer FLOPs were executed.");
+        lecture_gap(row, " This U is above 1, so the run executed fewer FLOPs.");
 }
 
 struct lecture from_run_lecture(const struct from_run *run)

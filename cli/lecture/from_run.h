@@ -11,8 +11,7 @@ struct from_run {
     double params, tokens;
     int gpus;
     char gpu[48];
-    int dtype;         /* enum dtype of matrix products; -1: bf16, or what the GPU has
-                        */
+    int dtype;         /* enum dtype of matrix products; -1: not given */
     double days;       /* 0: to be computed */
     double u;          /* 0: to be computed */
     struct gpu device; /* the GPU with that name */

@@ -1,5 +1,6 @@
 /* cli/lecture/lecture.h - the textbook's formulas for one plan. Each row has a formula, the formula
- * with numbers, its value, the detailed model's value, and a sentence about the gap.
+ * with numbers filled in, its value, the detailed model's value, and a sentence about the gap,
+ * which is the difference between the two values.
  *
  * Rows come from the lecture_*.c files, by topic. Tests evaluate the arithmetic in `filled`, whose
  * result must equal `textbook`. */

@@ -177,7 +177,7 @@ static void add_data_gap(struct lecture_row *row, const struct lecture_case *of,
         lecture_gap(row, "Ranks in one node exchange without the network. ");
     if (plan_cuts(plan, STATE_PARAMETERS))
         lecture_gap(
-            row, "The stack gathers each weight %.0f times a step. ",
+            row, "The stack all-gathers each weight %.0f times per step. ",
             weight_gathers(&of->setup->system.stack, plan, of->prediction->num_microbatches));
     lecture_gap(row, "The detailed value is the communication that is not hidden behind backward "
                      "and update, at the profile's rates.");
@@ -209,7 +209,8 @@ static void add_data(struct lecture *lecture, const struct lecture_case *of)
     add_data_gap(row, of, &textbook->exchange);
 }
 
-/* The data ranks' part of the step with another exchange; NAN when the plan cannot use it. */
+/* Exposed communication of the data ranks in a step with another exchange; NAN if the plan cannot
+ * use this exchange. */
 static double exchanged_s(const struct lecture_case *of, const struct exchange *exchange)
 {
     struct plan plan = of->setup->plan;

@@ -52,21 +52,21 @@ static void add_activation_words(struct lecture_row *row, const struct lecture_c
     const struct model *model = &of->setup->model;
     double started = textbook_layers_in_flight(textbook_pipeline_of(of->textbook), plan->pp);
     if (of->textbook->recomputed == 1)
-        lecture_gap(row, "Recompute keeps only a layer's input");
+        lecture_gap(row, "With full recompute a layer keeps only its input");
     else if (of->textbook->recomputed > 0)
-        lecture_gap(row, "Recompute keeps only the input of %.3g %% of the layers",
+        lecture_gap(row, "Only the input is kept for %.3g %% of the layers, which are recomputed",
                     100 * of->textbook->recomputed);
     else if (plan_replays_core(plan))
-        lecture_gap(row, "Recompute keeps none of attention's s x s scores");
+        lecture_gap(row, "As attention is recomputed, its s x s scores are not kept");
     else if (plan_attention_kernel(plan, &of->setup->system) != ATTENTION_UNFUSED)
-        lecture_gap(row, "Fused attention keeps no s x s scores");
+        lecture_gap(row, "Fused attention does not keep the s x s scores");
     else
         lecture_gap(row, "The ops also keep the values of norms and dropout masks, if any");
     if (plan->pp > 1)
         lecture_gap(row, "; stage 0 holds the activations of its layers for %.3g microbatch%s",
                     started, started == 1 ? "" : "es");
     if (model_is_gated(model))
-        lecture_gap(row, "; the feed-forward keeps gate and projection");
+        lecture_gap(row, "; the gated feed-forward keeps the outputs of two matrices");
     lecture_gap(row, ".");
 }
 
@@ -83,9 +83,9 @@ static void add_copy_words(struct lecture_row *row, const struct lecture_case *o
     static const char *const sharded[] = { "nothing", "master copy and moments",
                                            "gradients, master copy and moments", "all of them" };
     int ranks = of->setup->plan.tp * of->setup->plan.cp * of->setup->plan.pp;
-    lecture_gap(row, "A copy's %d GPU%s %s of state and %s of activations: ", ranks,
-                ranks == 1 ? " holds" : "s hold", in_bytes(of->copy_state_bytes).text,
-                in_bytes(of->copy_activations_bytes).text);
+    lecture_gap(row, "The %d GPU%s of one copy of the model %s %s of state and %s of activations: ",
+                ranks, ranks == 1 ? "" : "s", ranks == 1 ? "holds" : "hold",
+                in_bytes(of->copy_state_bytes).text, in_bytes(of->copy_activations_bytes).text);
     add_state_words(row, &of->textbook->recipe);
     if (plan_cuts(&of->setup->plan, STATE_OPTIMIZER))
         lecture_gap(row, "; ZeRO-%d shards %s", of->setup->plan.zero,
@@ -264,7 +264,7 @@ static void add_zero(struct lecture *lecture, const struct lecture_case *of, int
         lecture_gap(row, "Stage 0 has the embedding and %d layers, not 1/p of P.",
                     plan_chunk_layers(plan, &of->setup->model, 0) * plan->vpp);
     else
-        lecture_gap(row, "The model has %s parameters, P is %s.",
+        lecture_gap(row, "The model has %s parameters; the textbook's P is %s.",
                     in_unit(model_parameters(&of->setup->model), LECTURE_COUNT).text,
                     in_unit(of->estimate->parameters, LECTURE_COUNT).text);
 }
@@ -283,8 +283,10 @@ static void add_largest(struct lecture *lecture, const struct lecture_case *of)
                                           .detailed = NAN },
                     "M/(w + g + o)");
     text_add(&row->filled, "%s / %.6g B", in_bytes(memory_bytes).text, bytes);
-    lecture_gap(row, "A copy's %d GPU%s %s without ZeRO and before any activation.", ranks,
-                ranks == 1 ? " holds" : "s hold",
+    lecture_gap(row,
+                "Without ZeRO and without activations, the %d GPU%s of one copy of the model %s %s "
+                "parameters.",
+                ranks, ranks == 1 ? "" : "s", ranks == 1 ? "holds" : "hold",
                 in_unit(ranks * row->textbook, LECTURE_COUNT).text);
 }
 
@@ -369,14 +371,15 @@ static void add_kept(struct lecture *lecture, const struct lecture_case *of)
     lecture_gap(row,
                 "The detailed value is the sum of the bytes that each op keeps, including the "
                 "embedding%s%s%s.",
-                of->setup->model.dropout > 0 ? "" : "; nothing is dropped, so there are no masks",
-                model_is_gated(&of->setup->model) ? "; the feed-forward keeps gate and projection"
-                                                  : "",
+                of->setup->model.dropout > 0 ? "" : "; without dropout no masks are kept",
+                model_is_gated(&of->setup->model)
+                    ? "; the gated feed-forward keeps the outputs of two matrices"
+                    : "",
                 plan->pp > 1 ? "; the microbatches are those in flight on stage 0" : "");
 }
 
-/* Adds the row of checkpoints, N/K + K for N layers and groups of K: for this plan, or the least
- * value that recompute could reach. */
+/* Adds the row about checkpointed layers, N/K + K for N layers in groups of K: with the plan's K,
+ * or with the best K if the plan recomputes nothing. */
 static void add_checkpoints(struct lecture *lecture, const struct lecture_case *of)
 {
     const struct textbook_setup *textbook = of->textbook;
@@ -401,7 +404,7 @@ static void add_checkpoints(struct lecture *lecture, const struct lecture_case *
             "are in memory whole; the minimum is %.3g, at K = sqrt N = %.3g.",
             in_digits(layers).text, textbook_checkpointed_layers(layers, best), best);
     else
-        lecture_gap(row, "This plan has no such layers.");
+        lecture_gap(row, "This plan keeps the activations of all layers.");
 }
 
 static void add_working_set(struct lecture *lecture, const struct lecture_case *of)

@@ -93,9 +93,9 @@ static void add_transfers(struct lecture *lecture, const struct lecture_case *of
     if (naive)
         text_add(&row->filled, " x %d", pipeline.microbatches);
     fill_message(row, of->textbook);
-    lecture_gap(row, "The detailed value is the busiest stage's own time for messages%s.",
+    lecture_gap(row, "The detailed value is the time of the busiest stage's own messages%s.",
                 system->stack.pipeline.scatter_gather_p2p && of->textbook->tensor > 1
-                    ? ", each in t parts over t links"
+                    ? ", each split over the links of the t tensor ranks"
                     : "");
     if (naive)
         return;

@@ -156,9 +156,9 @@ static void add_failures(struct lecture *lecture, const struct lecture_case *of)
         add_failure_row(lecture, "time between failures M", LECTURE_SECONDS, failure.mtbf_s,
                         goodput.failures.mtbf_s, "1000 days/(r nodes)");
     text_add(&row->filled, "1000 x 24 h / (%.3g x %d)", failures_per_1000_node_days, nodes);
-    lecture_gap(row,
-                "r is that of Llama 3 405B: 3.79 failures in 1000 days of a node. The detailed "
-                "value adds the rates that the files of GPU, cluster and stack state.");
+    lecture_gap(
+        row, "r is the rate of Llama 3 405B: 3.79 failures per 1000 node-days. The detailed value "
+             "is the sum of the rates in the files of the GPU, the cluster and the stack.");
     row = add_failure_row(lecture, "checkpoint C", LECTURE_SECONDS, failure.checkpoint_s,
                           known(&goodput, goodput.renewal.blocked_s),
                           "weights and optimizer/link to the host");

@@ -12,15 +12,15 @@ static void add_shape(const struct model *model, struct lecture_row *row)
 {
     int kinds = model_num_kinds(model);
     if (kinds > 1) {
-        lecture_gap(row, ", blocks of %d kinds", kinds);
+        lecture_gap(row, ", because its blocks are of %d kinds", kinds);
         return;
     }
     if (model->kv_heads != model->heads)
-        lecture_gap(row, ", %d heads of keys for %d", model->kv_heads, model->heads);
+        lecture_gap(row, ", with %d key heads for %d query heads", model->kv_heads, model->heads);
     if (model_is_gated(model))
-        lecture_gap(row, ", three feed-forward matrices of %d", model->ffn);
+        lecture_gap(row, ", with three feed-forward matrices of width %d", model->ffn);
     else if (model->ffn != 4 * model->hidden)
-        lecture_gap(row, ", a feed-forward %d wide", model->ffn);
+        lecture_gap(row, ", with a feed-forward width of %d", model->ffn);
 }
 
 static void add_parameters(struct lecture *lecture, const struct lecture_case *of)
@@ -136,8 +136,8 @@ void lecture_add_work(struct lecture *lecture, const struct lecture_case *of)
 
 /* --- ways to count MFU ---------------------------------------------------------------------- */
 
-/* A convention of counting FLOPs: the step's FLOPs by a formula, and by the model's exact
- * widths. */
+/* A convention of counting FLOPs: the FLOPs of a step by its formula, and by the same convention
+ * with the model's exact widths. */
 struct convention {
     const char *name, *formula;
     double textbook_flops, detailed_flops;
@@ -188,7 +188,7 @@ static void fill_closed(struct lecture_row *row, const struct lecture_case *of,
 static void add_width_gap(struct lecture_row *row, const struct lecture_case *of)
 {
     const struct model *model = &of->setup->model;
-    lecture_gap(row, "The model's own widths are counted");
+    lecture_gap(row, "The detailed value counts FLOPs from the model's own widths");
     add_shape(model, row);
     lecture_gap(row, ".");
 }
@@ -248,7 +248,7 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
                                   "96 B s l h^2 (1 + s/(6 h) + v/(16 l h))/(N F t)",
                                   textbook_recompute_flops(model, batch), executed_flops(of) });
         fill_closed(row, of, (struct closed_form){ 96, 6, 16 });
-        lecture_gap(row, "HFU counts what the ops execute%s%s.",
+        lecture_gap(row, "The detailed value counts the FLOPs that the ops execute%s%s.",
                     of->textbook->recomputed < 1 ? "; only some layers are recomputed" : "",
                     plan_attention_kernel(&of->setup->plan, &of->setup->system) != ATTENTION_UNFUSED
                         ? "; fused attention skips masked scores"
@@ -261,7 +261,9 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
                                   "72 B s l h^2 (1 + s/(3 h) + v/(12 l h))/(N F t)",
                                   textbook_selective_flops(model, batch), executed_flops(of) });
         fill_closed(row, of, (struct closed_form){ 72, 3, 12 });
-        lecture_gap(row, "Its authors double attention, but only its forward is recomputed, a "
-                         "third of it; HFU counts what the ops execute.");
+        lecture_gap(
+            row,
+            "The formula counts all of attention's FLOPs twice, but only the forward, a third of "
+            "them, is recomputed; the detailed value counts the FLOPs that the ops execute.");
     }
 }

@@ -70,8 +70,8 @@ static enum textbook_schedule schedule_of(const struct plan *plan)
     return TEXTBOOK_1F1B; /* also for interleaved schedules */
 }
 
-/* Bytes of a weight. Quantised copies along rows and columns are kept besides the bf16 weight, or
- * replace it. */
+/* Bytes of a weight. Some recipes keep two quantised copies of it, one along rows and one along
+ * columns, in addition to the bf16 weight or instead of it. */
 static double weight_bytes(const struct setup *setup, const struct plan *plan)
 {
     const struct recipe *recipe = precision_recipe(plan->precision);
@@ -89,7 +89,7 @@ static struct textbook_recipe recipe_of(const struct setup *setup, const struct 
     struct state_bytes state = plan_state_bytes(plan, &setup->model);
     return (struct textbook_recipe){
         .name = precision_names[plan->precision],
-        .summary = "as the plan's dtype=, grad= and optimizer= say",
+        .summary = "as given by the plan's dtype=, grad= and optimizer=",
         .parameter_bytes = weight_bytes(setup, plan),
         .gradient_bytes = state.gradients,
         .optimizer_bytes = plan_offloads(plan, OFFLOAD_OPTIMIZER) ? 0 : state.matrix_optimizer,

@@ -128,7 +128,7 @@ static void write_exchanges(FILE *to)
     for (int i = 0; i < num_exchange_methods; i++)
         write_row(exchange_methods[i].form, exchange_methods[i].summary, exchange_methods[i].source,
                   to);
-    fprintf(to, "\n| parameter | of | meaning |\n|---|---|---|\n");
+    fprintf(to, "\n| parameter | exchange | meaning |\n|---|---|---|\n");
     for (int i = 0; i < num_exchange_methods; i++)
         for (int j = 0; j < MAX_EXCHANGE_PARAMETERS && exchange_methods[i].parameters[j].name; j++)
             fprintf(to, "| `%s` | `%s` | %s |\n", exchange_methods[i].parameters[j].name,
@@ -148,7 +148,7 @@ static void write_run(FILE *to)
               "The goodput for each way of taking checkpoints; null if a way is not possible.",
               NULL, to);
     fprintf(to, "\nPublished rates of interruptions, whose spread is in the interval:\n\n"
-                "| run | in 1000 days of a host | source |\n|---|---|---|\n");
+                "| run | interruptions per 1000 host-days | source |\n|---|---|---|\n");
     for (int i = 0; i < num_published_failure_rates; i++) {
         char rate[16];
         snprintf(rate, sizeof rate, "%.3g", published_failure_rates[i].per_1000_host_days);

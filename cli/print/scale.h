@@ -5,7 +5,7 @@
 /* Bytes per GiB, for memory. */
 #define GIB 0x1p30
 
-/* The unit for times of steps of a given length. */
+/* Unit and number of decimals for step times of similar length. */
 struct time_scale {
     double per_s;     /* shown value = seconds x per_s */
     const char *unit; /* "s", "ms", "us" */

@@ -67,7 +67,7 @@ struct tier_sources {
     int count;
 };
 
-/* Share of rows that are covered among as many sources, drawn with replacement. */
+/* Draws of->count sources with replacement. Returns the share of their rows that are covered. */
 static double drawn_share(const struct tier_sources *of, struct random *rng)
 {
     double covered = 0, rows = 0;
@@ -79,8 +79,8 @@ static double drawn_share(const struct tier_sources *of, struct random *rng)
     return covered / rows;
 }
 
-/* Adds the mean over sources, the share of rows, and its 90 % interval by the bootstrap over
- * sources (Efron 1979). */
+/* Adds the means over sources, the share of covered rows, and the 90 % interval of this share by
+ * the bootstrap over sources (Efron 1979). */
 static void add_sources(struct text *out, const char *name, const struct tier_sources *of)
 {
     struct random rng = random_new(1, 0);
@@ -142,12 +142,12 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
         "Each source is predicted with constants that are fitted without any of its rows "
         "(`simsearch fit --leave-out\nSOURCE`). If no other source ran on its stack, the stack "
         "gets the medians of the other stacks' constants. If\nno other source ran on its GPU, the "
-        "constants of the GPU are their priors. The tier is `seen` if other sources ran on its "
+        "GPU's constants keep their priors. The tier is `seen` if other sources ran on its "
         "stack "
         "and\nGPU, `new_stack` if none ran on its stack, `new_gpu` if none ran on its GPU. Covered "
-        "is the share of rows in the "
-        "90 %% interval of the tier; the\nwidth of this interval is fitted without the source. In "
-        "parentheses: the 90 %% interval of this share by the bootstrap over sources.\n\n"
+        "is the share of rows whose measured time is in the 90 %% interval of the tier; the\nwidth "
+        "of this interval is fitted without the source. In parentheses is the 90 %% interval of "
+        "the share by the bootstrap over sources.\n\n"
         "| source | tier | groups | median | P90 | worst | bias | covered |\n"
         "|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < shifts->count; i++) {
@@ -159,14 +159,13 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
     }
     add_tiers(out, shifts);
     struct slice_trend trend = slice_trend_find(shifts, NULL);
-    text_add(
-        out,
-        "\nThe shift of a source is the error that all of its rows share. The half width of "
-        "its 90 %% interval, in log time,\nis %.2f for a new stack and %.2f for a new GPU. For a "
-        "new stack, another %.2f |ln(x / %.0f)| is added (as\nsquares) for the slice x of a matrix "
-        "that a rank has: hidden size / tp.\n",
-        shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL),
-        trend.width, trend.usual);
+    text_add(out,
+             "\nThe shift of a source is the error that all of its rows share. The half width of "
+             "its 90 %% interval, in log time,\nis %.2f for a new stack and %.2f for a new GPU. "
+             "For a new stack, the square of\n%.2f ln(x / %.0f) is added to the square of the half "
+             "width, where x is hidden size / tp.\n",
+             shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL),
+             trend.width, trend.usual);
 }
 
 static void add_order(struct text *out, const struct preferences *preferences)
@@ -346,8 +345,8 @@ static void add_page(struct text *out, const struct validation *v,
         out,
         "\n## Interval widths of stacks and profiles\n\n"
         "`needed` is the half width, in log time, of the interval that contains a new row with "
-        "90 %% probability (split\nconformal prediction from the held-out rows, of which it needs "
-        "at least 9). `stated` is the median half width of the\npredictions of these rows, which "
+        "90 %% probability (split\nconformal prediction, which needs at least 9 held-out rows). "
+        "`stated` is the median half width of the\npredictions of these rows, which "
         "depends on the parts of each step. The numbers of a stack are from rows on\nmeasured "
         "profiles only.\n");
     add_bases(out, v, true);

@@ -142,8 +142,9 @@ static void add_share(struct text *out, double share)
 
 static void add_families(struct text *out, const struct families *families)
 {
-    text_add(out, "\nintervals: half widths (90 %%, log time) for a step that consists of one part "
-                  "alone\n\n  ");
+    text_add(out,
+             "\nintervals: half widths (90 %%, log time) for a step that consists only of one part "
+             "alone\n\n  ");
     text_add_padded(out, "stack", 20);
     text_add_padded(out, "rows", -5);
     for (int k = 0; k < NUM_ERROR_PARTS; k++)

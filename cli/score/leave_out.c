@@ -62,8 +62,9 @@ static json_t *details_json(const struct left_out *of)
                      "rows", rows);
 }
 
-/* `known`: the shifts of other sources; NULL: all are in `names`. `details` gets each source's rows
- * and constants. */
+/* Fits without each source of `names` in turn, and finds the shifts of these sources. `known` has
+ * the shifts of all other sources; it is NULL if `names` lists all sources. `details` gets each
+ * source's rows and constants. */
 static bool find(const struct fit_table *table, const struct names *names, int jobs,
                  const struct source_shifts *known, struct arena *arena, json_t *details,
                  struct source_shifts *out, struct err *err)

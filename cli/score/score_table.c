@@ -115,7 +115,9 @@ static void add_assumptions(struct text *out, const struct validation *v,
         text_add(out, "for each row the cluster and the stack that match.json chooses");
     else
         add_choices(out, options);
-    text_add(out, tallies.count > 0 ? "; numbers of rows with further assumptions:\n" : "\n");
+    text_add(out, tallies.count > 0
+                      ? "; further assumptions, with the number of rows that need them:\n"
+                      : "\n");
     add_tallies(out, &tallies, options->verbose ? INT_MAX : 12);
     text_add(out, "\n");
     free(tallies.at);
@@ -195,8 +197,8 @@ static void add_regret(struct text *out, const struct choices *choices, int widt
 {
     if (choices->count == 0)
         return;
-    text_add(out, "\nRegret: how much slower than the fastest run the plan is that is predicted "
-                  "fastest, for runs of one model, batch and number of GPUs\n  ");
+    text_add(out, "\nRegret: how much slower the plan with the shortest predicted time was than "
+                  "the fastest plan, among runs of one model, batch and number of GPUs\n  ");
     text_add_padded(out, "source", width);
     text_add(out, "  strata   plans  within 2 %%     mean    worst   P(best)  was best  Brier\n");
     for (int i = 0; i < choices->count; i++) {

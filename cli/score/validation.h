@@ -29,7 +29,8 @@ struct validation {
     struct diagnoses why; /* possible causes of errors; empty without --why */
 };
 
-/* The number of occurrences of a text. Lists are sorted by falling number. */
+/* A text, such as a reason or an assumption, and the number of rows that have it. Arrays of tallies
+ * start with the most frequent text. */
 struct tally {
     const char *text;
     int count;

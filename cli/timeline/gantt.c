@@ -15,11 +15,11 @@ void show_event_step(const struct terminal *terminal, const struct event_step *s
 {
     struct time_scale scale = time_scale_of(step->step_s);
     double more = step->step_s / recurrence_step_s - 1;
-    printf(
-        "\n  %s%-10s%s  %.*f %s  (%s%.1f %%: messages wait for receives, transfers share wires)\n",
-        terminal_dim(terminal), "events", terminal_plain(terminal), scale.decimals,
-        step->step_s * scale.per_s, scale.unit, more < 0 ? terminal_minus(terminal) : "+",
-        100 * (more < 0 ? -more : more));
+    printf("\n  %s%-10s%s  %.*f %s  (%s%.1f %% with sends that wait for their receives and "
+           "transfers that share links)\n",
+           terminal_dim(terminal), "events", terminal_plain(terminal), scale.decimals,
+           step->step_s * scale.per_s, scale.unit, more < 0 ? terminal_minus(terminal) : "+",
+           100 * (more < 0 ? -more : more));
 }
 
 void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps *drawn,
@@ -77,7 +77,8 @@ static void add_instr(const struct terminal *terminal, const struct instr *instr
     }
 }
 
-/* A position in a lane, to find the instruction that runs at successive times. */
+/* A position in a lane (one of a stage's streams: compute, data parallel, or a direction of
+ * messages), to find the instruction that runs at successive times. */
 struct cursor {
     const struct instrs *list;
     const struct interval *times;
