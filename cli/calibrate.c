@@ -33,7 +33,7 @@ static void show_progress(double share, double left_s, const char *what)
             100 * share, left_s, what);
 }
 
-/* Without a terminal: prints one line per part. */
+/* Prints the progress as a line, for a stderr that is not a terminal. */
 static void log_progress(double share, double left_s, const char *what)
 {
     fprintf(stderr, "%3.0f %%, %3.0f s left  %s\n", 100 * share, left_s, what);
@@ -110,9 +110,9 @@ static void show_disturbance(const struct profile *profile, const json_t *residu
     const json_t *own = json_object_get(residuals, "calibrate");
     int left_out = (int)json_integer_value(json_object_get(own, "shapes_left_out"));
     if (profile->is_disturbed)
-        printf("\ndisturbed: a rank got %.0f %% of its core, predictions of held-out steps are up "
-               "to %.0f %% off; every interval is at least that wide, and answers from this file "
-               "say so\n",
+        printf("\ndisturbed by other programs: a rank got %.0f %% of its core, and predictions of "
+               "held-out steps are up to %.0f %% off; every interval from this file is at least "
+               "that wide, and answers that use it say so\n",
                100 * seen->core_share, 100 * seen->held_out_error);
     if (left_out > 0)
         printf("%d shapes were left out because the time ran out\n", left_out);
@@ -135,11 +135,11 @@ static bool show(const json_t *cluster, const struct options *options, struct er
     if (profile.num_kernels == 0)
         printf("%s: %d measured collectives\n", profile.name, profile.num_curves);
     else
-        printf("%s\nper device at most %s in products and %s in copies; compute takes %.2f times "
-               "as long during communication\n",
+        printf("%s\neach device reaches at most %s in matrix products and %s in copies; compute "
+               "takes %.2f times as long during communication\n",
                profile.source, peak, bandwidth, profile.overlap_compute_slowdown);
     if (profile.num_kernels > 0)
-        printf("\n  %-26s %-16s %6s   left out: median, P90\n", "op", "", "shapes");
+        printf("\n  %-26s %-16s %6s   error at left-out shapes: median, P90\n", "op", "", "shapes");
     for (int i = 0; i < profile.num_kernels; i++)
         show_table(&profile.kernels[i]);
     printf("\n");
@@ -288,7 +288,7 @@ static json_t *whole_cluster(const struct system *system)
 static bool check_output_words(const struct options *options, struct err *err)
 {
     if (options->calibration.nccl_tests && options->calibration.osu)
-        return err_set(err, ERR_USAGE, "--osu", "expected one of --nccl-tests and --osu");
+        return err_set(err, ERR_USAGE, "--osu", "cannot be combined with --nccl-tests");
     if (options->num_files == 0)
         return err_set(err, ERR_USAGE, options->calibration.osu ? "--osu" : "--nccl-tests",
                        "expected files that the benchmark printed");
@@ -305,7 +305,7 @@ static int take_outputs(const struct options *options, struct err *err)
     if (!check_output_words(options, err) || !cluster_load(options->cluster, &named, err) ||
         !system_load(options->cluster, *named.stack_name ? NULL : "megatron-core", 1, &system, err))
         return exit_code_of(err);
-    /* the level's size in the file, not the size for a single GPU */
+    /* system_load shrank the level to one GPU; this restores the size in the file */
     system.cluster.levels[0].size = named.levels[0].size;
     bool ok = true;
     for (int i = 0; i < options->num_files && ok; i++)
@@ -439,7 +439,8 @@ static int refine(const struct options *options, struct err *err)
     struct json_file run = { 0 };
     int code = EXIT_USAGE;
     if (options->num_files != 1)
-        err_set(err, ERR_USAGE, "--refine", "expected the plan file of the run after this option");
+        err_set(err, ERR_USAGE, "--refine",
+                "expected a run and its plan file, as in \"--refine run.json plan.json\"");
     else if (json_file_load(&run, options->calibration.refine, err) &&
              setup_load(options, options->files[0], &setup, err))
         code = refine_with(options, &setup, &run, err);
@@ -462,7 +463,7 @@ int cmd_calibrate(int argc, char **argv, struct err *err)
     if (options.calibration.nccl_tests || options.calibration.osu)
         return take_outputs(&options, err);
     if (options.num_files > 0) {
-        err_set(err, ERR_USAGE, options.files[0], "expected --nccl-tests or --osu before files");
+        err_set(err, ERR_USAGE, options.files[0], "files need --nccl-tests or --osu before them");
         return exit_code_of(err);
     }
     return measure_machine(&options, argc, argv, err);

@@ -87,7 +87,7 @@ static bool check_samples(struct loss_runs *runs, double samples, struct err *er
     if (runs->count == 0)
         runs->samples = samples;
     return samples == runs->samples || err_set(err, ERR_INPUT, "samples_per_rank",
-                                               "expected %g, as in the runs before it, found %g: "
+                                               "expected %g, as in the earlier runs, found %g: the "
                                                "noise depends on the samples per rank",
                                                runs->samples, samples);
 }
@@ -139,7 +139,8 @@ static bool load_runs(const struct options *options, struct loss_runs *runs, str
 
 /* --- fitted constants --------------------------------------------------------------------- */
 
-/* A scale fitted on the runs, or the shipped one. */
+/* A constant that scales the error of an exchange: its shipped value, and the value fitted on the
+ * runs. */
 struct scale {
     const char *name;
     double shipped, fitted;
@@ -223,7 +224,7 @@ static void show_row(const char *name, double value, struct descent_interval int
 static void show(const struct convergence_file *file, const struct descent_fit *fit,
                  const struct scale *scales)
 {
-    printf("%s\nlosses fitted to %.2g %% in the median\n\n  %-14s %11s   %s\n", file->source,
+    printf("%s\nmedian error of the fitted losses: %.2g %%\n\n  %-14s %11s   %s\n", file->source,
            100 * fit->error, "constant", "", "90 % interval");
     for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++)
         if (fit->is_fitted[j])
@@ -241,8 +242,8 @@ static void show(const struct convergence_file *file, const struct descent_fit *
     printf("as given\n");
 }
 
-/* Checks that the fitted noise is above 0. A transient ends when the noise equals what is left of
- * the loss above its least value; without noise it has no end. */
+/* Checks that the fitted noise is above 0. A transient ends when the excess of the loss over its
+ * least value has fallen to the noise; without noise it never ends. */
 static bool check_noise(const struct descent_fit *fit, struct err *err)
 {
     return fit->is_fitted[DESCENT_NOISE] ||

@@ -16,8 +16,8 @@ static const char usual_style[] = "llama2-7b";
 
 /* --- the budget ----------------------------------------------------------------------------- */
 
-/* Reads FLOPs: a number like "5.76e23", or a model's name for its 6 N D, where N counts the
- * parameters that a token uses. */
+/* Reads FLOPs: a number like "5.76e23", or a model's name, which stands for 6 N D: N counts the
+ * parameters that a token uses, D the tokens of its training. */
 static bool read_flops(const char *text, double *flops, struct err *err)
 {
     char *end;
@@ -45,7 +45,8 @@ static bool check_budget(const struct options *options, struct err *err)
     bool has_gpus = options->gpus > 0 || options->nodes > 0;
     const char *time = options->design.days > 0 ? "--days" : "--cost";
     if (options->design.flops && has_time)
-        return err_set(err, ERR_USAGE, "--flops", "and %s are both budgets; omit one of them",
+        return err_set(err, ERR_USAGE, "--flops",
+                       "cannot be combined with %s, as both set the budget; omit one of them",
                        time);
     if (!options->design.flops && !has_time)
         return err_set(err, ERR_USAGE, "--days",
@@ -135,7 +136,8 @@ static bool refuse_all(const struct options *options, const struct setup *setup,
     if (design->best.fits && options->design.served_tokens > 0)
         return refuse_serving(options, err);
     if (design->best.fits)
-        return err_set(err, ERR_INFEASIBLE, "", "failures come faster than recoveries");
+        return err_set(err, ERR_INFEASIBLE, "",
+                       "the training would never end: failures come faster than recoveries");
     return err_set(err, ERR_INFEASIBLE, "",
                    "no size in the style of %s has a feasible plan on %d GPUs", options->model,
                    setup->system.num_gpus);
@@ -150,8 +152,8 @@ static void assume(const struct options *options, struct setup *setup)
                      "tokens (DeepSeek LLM, 2024) that divides over the GPUs",
                      model->batch, model->batch * model->seq);
     if (options->tokens > 0 && options->design.law != LAW_C4)
-        setup_assume(setup,
-                     "every law counts repeated tokens as fitted on C4 (Muennighoff et al. 2023)");
+        setup_assume(setup, "in every law repeated tokens count less than new ones, as fitted on "
+                            "C4 (Muennighoff et al. 2023)");
     if (options->design.served_tokens > 0)
         setup_assume(setup, "serving uses the GPUs as efficiently as training, so that a served "
                             "token takes a third of a trained token's time");

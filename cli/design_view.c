@@ -111,7 +111,7 @@ void show_design(const struct design_view *view)
     const struct scored_plan *best = &view->result->top[0];
     show_plan(&terminal, view->setup, "BEST PLAN", &best->plan, &best->prediction, false);
     show_goodput(&terminal, view->setup, &best->plan, &best->prediction);
-    printf("\nsizes tried by a search each: %d\n", view->design->searches);
+    printf("\nnumber of model sizes for which plans were searched: %d\n", view->design->searches);
     show_searched(view->result);
     show_proof(view->result);
 }

@@ -148,7 +148,7 @@ static void print_answer(const struct options *options, const struct setup *setu
     if (!options->quiet && options->output) {
         const char *script = exported->files[exported->num_files - 1].name;
         bool is_batch = strcmp(script, "train.sbatch") == 0;
-        printf("rules     %d of %s hold\n", *target->num_rules, target->name);
+        printf("rules     the plan keeps all %d rules of %s\n", *target->num_rules, target->name);
         if (model_is_from_huggingface(&setup->model))
             printf("missing   %s\n", unexported_keys_note);
         printf("\nnext  %s %s/%s\n", is_batch ? "sbatch" : "bash", options->output, script);
@@ -191,7 +191,7 @@ int cmd_export(int argc, char **argv, struct err *err)
     else if (!options.conversion.to)
         err_set(err, ERR_USAGE, "--to", "is missing; for example: --to megatron");
     else if (options.conversion.slurm && options.conversion.torchrun)
-        err_set(err, ERR_USAGE, "--slurm", "and --torchrun exclude each other");
+        err_set(err, ERR_USAGE, "--slurm", "cannot be combined with --torchrun");
     else
         target = target_find(options.conversion.to, "--to", err);
     if (target && setup_load(&options, path, &setup, err))

@@ -13,9 +13,10 @@ static bool check_plan(const struct plan *plan, const struct hostility *hostilit
                        "hostile ranks falsify gradients, but exchange=%s sends weights",
                        exchange_method_of(&plan->exchange)->name);
     if (plan_cuts(plan, STATE_GRADIENTS))
-        return err_set(err, ERR_USAGE, "--hostile",
-                       "needs ZeRO stage 0 or 1, not %d: whole gradients are falsified",
-                       plan->zero);
+        return err_set(
+            err, ERR_USAGE, "--hostile",
+            "needs ZeRO stage 0 or 1, not %d, because hostile ranks falsify whole gradients",
+            plan->zero);
     return true;
 }
 

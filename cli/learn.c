@@ -194,9 +194,9 @@ static void print_text(const struct learning *l, const char *output)
     printf("learned from %d of %d runs\n", lessons->used, l->rows.count);
     for (int i = 0; i < lessons->count; i++)
         print_lesson(&lessons->at[i]);
-    printf("unchanged: stacks that no run used, and every other constant\nnot determined by runs: "
-           "separate factors for compute, communication and the host; one factor scales all times "
-           "of a stack\nprior: the errors of a source share a shift of %.1f %% and scatter by %.1f "
+    printf("unchanged: stacks that no run used, and all other constants\nnot learned: separate "
+           "factors for compute, communication and the host; one factor scales all times of a "
+           "stack\nprior: the errors of a source share a shift of %.1f %% and scatter by %.1f "
            "%% around it (standard deviations over %d sources, each left out of the fit in turn)\n",
            100 * l->prior.of[TIER_SEEN].scale, 100 * l->prior.scatter, l->prior.sources);
     print_ignored(l);

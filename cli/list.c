@@ -43,7 +43,7 @@ static void add_aliases(struct text *line, const json_t *entry)
                  json_string_value(json_array_get(aliases, i)));
 }
 
-/* Adds the entry's count `key` between two texts: "BEFORE 37.6 BAFTER". */
+/* Adds a count of the entry between two texts: ", " and " active" give ", 37.6 B active". */
 static void add_count(struct text *line, const char *before, const json_t *entry, const char *key,
                       const char *after)
 {

@@ -62,7 +62,8 @@ static bool solve(struct answer *answer, struct arena *arena, struct err *err)
     return try_all(answer, err);
 }
 
-/* Units sent for the input of operator i and by the operator, in forward and backward. */
+/* Communication of operator i and of resharding its input, in forward and backward, in the units of
+ * sent_bytes. */
 static double units_of(const struct answer *answer, int i)
 {
     const unsigned char *of = answer->best.of;

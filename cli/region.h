@@ -1,4 +1,5 @@
-/* cli/region.h - "search --robust region": the constants that `fit` found, with their errors. */
+/* cli/region.h - "search --robust region": the constants that `fit` found, with their standard
+ * errors. */
 #ifndef CLI_REGION_H
 #define CLI_REGION_H
 

@@ -84,7 +84,7 @@ static bool check_rates(const struct checkpoint_state *origin, struct err *err)
     const struct rate_course *rates = &origin->rates;
     if (rates->decay > 0 && rates->decay <= rates->warmup)
         return err_set(err, ERR_USAGE, "--lr-decay",
-                       "expected a step after the %ld of --lr-warmup; found %ld", rates->warmup,
+                       "expected more steps than --lr-warmup, %ld; found %ld", rates->warmup,
                        rates->decay);
     if (rates->least > (double)origin->rate)
         return err_set(err, ERR_USAGE, "--min-lr",

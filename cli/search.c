@@ -427,7 +427,7 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
         return false;
     extras->comparison.rank = rank;
     const struct prediction *p = &rank->plan.prediction;
-    /* false: the plan in `tight` */
+    /* false for a plan with a high risk of running out of memory, which `tight` may show */
     bool is_planned = p->peak_memory_bytes <= result->planned_bytes;
     bool is_faster = rank->is_valid && is_planned && rank->lost_share < -1e-9;
     if (!is_faster || request->objective != OBJECTIVE_TIME || result->timed_out)

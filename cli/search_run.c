@@ -87,7 +87,7 @@ int search_run_best(const struct options *options, const struct setup *setup,
     char folder[] = "/tmp/simsearch-XXXXXX";
     struct text path = { 0 };
     if (!mkdtemp(folder)) {
-        err_set(err, ERR_SYSTEM, folder, "cannot be made");
+        err_set(err, ERR_SYSTEM, folder, "this temporary folder cannot be made");
         return exit_code_of(err);
     }
     text_add(&path, "%s/plan.json", folder);

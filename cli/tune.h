@@ -22,13 +22,13 @@ struct tuning {
     struct job now;       /* the tuned job: model, batch and plan of the run */
     struct err unsound;   /* the reason why its plan cannot be predicted; ERR_NONE: it can be */
     const char *rule_id;  /* the rule that `unsound` breaks */
-    const char *sentence; /* text of that rule */
+    const char *sentence; /* the rule in words */
     /* the job's plan with its prediction; not set if the plan is unsound */
     struct scored_plan present;
     struct evaluator *evaluator;
     double oom_risk;
     double measured_s, measured_bytes;        /* measured values from the logs; -1: none */
-    struct trace trace;                       /* the last one among the logs; steps 0: none */
+    struct trace trace;                       /* the last trace among the logs; steps 0: none */
     struct tune_result results[MOST_RESULTS]; /* from --propose's files */
     int num_results;
     struct stack_runs known; /* the shipped measured runs of the same stack and GPU */
@@ -69,8 +69,8 @@ struct change {
 struct changes {
     struct change at[MOST_CHANGES];
     int count;
-    bool is_searched; /* a search found the best plan: it is among these, or no faster than they
-                       * are */
+    bool is_searched; /* the best plan was searched for; it is in `at`, unless it is no faster than
+                         those */
 };
 
 /* The fastest plans that differ from the present one in one, two and three settings, and the best
@@ -115,7 +115,7 @@ void tune_propose(struct tuning *t, struct changes *changes, bool is_asked, stru
 /* The file of results: the known runs, and the next runs with empty times. */
 json_t *tune_results_json(const struct tuning *t, const struct proposals *proposals);
 
-/* --- what is told: cli/tune_view.c --- */
+/* --- output: cli/tune_view.c --- */
 
 struct tune_answer {
     struct tuning t;

@@ -202,7 +202,7 @@ SEEN(memory_is_short)
     add_bytes(found, "needs %s", p->peak_memory_bytes);
     add_bytes(found, " of %s", t->job.setup.memory_bytes);
     if (t->measured_bytes > 0)
-        add_bytes(found, " by prediction; the log says %s", t->measured_bytes);
+        add_bytes(found, " as predicted; the log shows %s", t->measured_bytes);
     text_add(fix, "use one of the listed changes, which fit");
     return !p->fits;
 }
@@ -233,11 +233,11 @@ static const struct advice advice[] = {
     { "memory", "The plan fits in the memory of a GPU.", memory_is_short, NULL, false },
     { "memory-edge", "The risk of running out of memory is small.", memory_is_near_edge, NULL, false },
     { "tp-across-nodes", "Tensor ranks stay within a node.", tp_leaves_node, take_node, false },
-    { "sp-off", "Sequence parallelism is on if there are tensor ranks: it saves memory and sends the same bytes.", sp_is_off, take_sp, false },
+    { "sp-off", "With tensor parallelism, sequence parallelism is on: it saves memory and sends the same bytes.", sp_is_off, take_sp, false },
     { "recompute", "Activations that fit in memory are not recomputed.", recomputes, recompute_nothing, true },
     { "recompute-full", "Whole layers are not recomputed if recompute of attention's core is enough.", recomputes_all, recompute_attention, true },
-    { "optimizer-whole", "Replicas share the optimizer's state.", state_is_whole, shard_state, false },
-    { "overlap-off", "Messages overlap with computing.", overlap_is_off, overlap_as_usual, true },
+    { "optimizer-whole", "Data-parallel replicas shard the optimizer's state.", state_is_whole, shard_state, false },
+    { "overlap-off", "Communication overlaps with compute.", overlap_is_off, overlap_as_usual, true },
     { "attention-unfused", "Attention is fused.", attention_is_unfused, fuse_attention, true },
     { "context-split", "Sequences are split only if they do not fit otherwise.", context_is_split, join_context, true },
     { "offload", "State is offloaded only if it does not fit otherwise.", state_is_offloaded, offload_nothing, true },

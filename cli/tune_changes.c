@@ -146,7 +146,8 @@ struct near {
     int count[MOST_SETTINGS_CHANGED + 1];
 };
 
-/* A plan with this many changed settings is kept only if its step is shorter than this. */
+/* A plan with `settings` changed settings is kept only if its step takes less than the returned
+ * time. */
 static double limit_s(const struct near *near, int settings)
 {
     double limit = is_present_sound(near->t) ? near->t->present.prediction.step_s : HUGE_VAL;

@@ -141,7 +141,7 @@ static void add_trials(struct tuning *t, struct proposals *out)
     }
 }
 
-/* Index of the present plan among the rivals; -1: it is none. */
+/* Index of the present plan among the rivals; -1: the present plan is not a rival. */
 static int present_of(const struct proposals *of)
 {
     return of->rivals > 0 && of->change[0] < 0 ? 0 : -1;

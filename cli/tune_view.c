@@ -177,7 +177,7 @@ static void print_step(const struct tuning *t)
     const struct prediction *p = &t->present.prediction;
     char memory[48], room[48];
     if (t->unsound.code != ERR_NONE) {
-        printf("predicted nothing, because %s %s\n", t->unsound.where, t->unsound.msg);
+        printf("predicted nothing: %s %s\n", t->unsound.where, t->unsound.msg);
         return;
     }
     units_show(p->peak_memory_bytes, QUANTITY_BYTES, memory, sizeof memory);

@@ -149,7 +149,7 @@ static int judge(const struct scores *scores, double tolerance, struct err *err)
     double median = worst->kind[SCORE_DENSE].all.median;
     if (median <= tolerance)
         return EXIT_DONE;
-    err_set(err, ERR_INFEASIBLE, worst->source, "the median error, %.3g, is beyond %.3g", median,
+    err_set(err, ERR_INFEASIBLE, worst->source, "the median error, %.3g, is above %.3g", median,
             tolerance);
     return EXIT_TOLERANCE;
 }

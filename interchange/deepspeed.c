@@ -194,7 +194,7 @@ static bool plan_is_plain(const struct rule_case *of, struct err *err)
     if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
         return BROKEN("offload", "only the model's own code can offload activations");
     if (plan->attention != PLAN_ATTENTION_DEFAULT)
-        return BROKEN("attn", "the JSON cannot choose attention; the model's code does");
+        return BROKEN("attn", "the JSON cannot choose the attention kernel; the model's code does");
     return !plan->overlaps_given || (apart & ~BIT(PLAN_OVERLAP_GRAD)) == 0 ||
            BROKEN("overlap", "overlap_comm is the only overlap that can be chosen");
 }
@@ -215,7 +215,7 @@ static bool recompute_exists(const struct rule_case *of, struct err *err)
     int recompute = of->job->plan.recompute;
     return recompute == RECOMPUTE_NONE || recompute == RECOMPUTE_FULL ||
            BROKEN("recompute",
-                  "only recompute=none and full exist, and the model's code must use them");
+                  "DeepSpeed has only recompute=none and full, and the model's code must call it");
 }
 
 static bool shards_exist(const struct rule_case *of, struct err *err)
@@ -255,7 +255,7 @@ static bool pipeline_keeps_gradients(const struct rule_case *of, struct err *err
 static bool types_are_one(const struct rule_case *of, struct err *err)
 {
     const struct deepspeed_args *a = of->args;
-    return !a->bf16 || !a->fp16 || BROKEN("bf16.enabled", "and fp16.enabled exclude each other");
+    return !a->bf16 || !a->fp16 || BROKEN("bf16.enabled", "cannot be combined with fp16.enabled");
 }
 
 static bool offload_has_zero(const struct rule_case *of, struct err *err)
@@ -320,8 +320,8 @@ const struct target_rule deepspeed_rules[] = {
     { "DX1", "There are only tensor, data and pipeline ranks, and pipelines run 1f1b with one chunk per stage.",
       "omit cp, ep, vpp, schedule= and stages=", degrees_exist, mend_degrees },
     { "DX2", "The rank order, exchange, optimizer, attention and overlap are those of DeepSpeed.",
-      "omit the word", plan_is_plain, mend_plain },
-    { "DX3", "The precision is fp32, fp16 or bf16, with gradients in fp32.", "take bf16", precision_exists, mend_precision },
+      "omit this word of the layout", plan_is_plain, mend_plain },
+    { "DX3", "The precision is fp32, fp16 or bf16, with gradients in fp32.", "use dtype=bf16", precision_exists, mend_precision },
     { "DX4", "Recompute is none or full.", "use recompute=full", recompute_exists, mend_recompute },
     { "DX5", "Only ZeRO-3 can shard over fewer than all data ranks.", "omit shard=", shards_exist, mend_shards },
     { "D1", "The batch is micro-batch x accumulation x data ranks.",

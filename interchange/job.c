@@ -64,7 +64,8 @@ bool job_is_plain(const struct job *job, struct err *err)
     if (memcmp(plan->order, usual.order, sizeof usual.order) != 0)
         return err_set(err, ERR_INFEASIBLE, "order", "ranks can only be in the order tp-cp-dp-pp");
     if (!exchange_is_default(&plan->exchange))
-        return err_set(err, ERR_INFEASIBLE, "exchange", "gradients can only be reduced exactly");
+        return err_set(err, ERR_INFEASIBLE, "exchange",
+                       "gradients must be summed exactly, without compression or gossip");
     return plan->capacity == 0 ||
            err_set(err, ERR_INFEASIBLE, "capacity", "experts cannot have a capacity factor");
 }

@@ -452,7 +452,8 @@ static void read_block(const struct megatron_args *from, struct model *model)
                         : from->squared_relu ? ACTIVATION_RELU2
                                              : ACTIVATION_GELU;
     model->linear_bias = from->linear_bias;
-    model->qkv_bias = from->qkv_bias && !from->linear_bias; /* implied by linear_bias */
+    model->qkv_bias =
+        from->qkv_bias && !from->linear_bias; /* linear_bias includes the biases of q, k and v */
     model->qk_norm = from->qk_norm && !from->latent;
     model->dropout = from->hidden_dropout > from->attention_dropout ? from->hidden_dropout
                                                                     : from->attention_dropout;

@@ -125,11 +125,11 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
     for (int i = 1; i < plan->num_recompute_layers; i++)
         if (plan->recompute_layers[i] != plan->recompute_layers[0])
             return BROKEN("recompute",
-                          "chunk %d repeats %d layers and chunk 0 %d; --recompute-num-layers is "
-                          "the same number for all chunks",
+                          "chunk %d recomputes %d layers, but chunk 0 recomputes %d; "
+                          "--recompute-num-layers is the same for all chunks",
                           i, plan->recompute_layers[i], plan->recompute_layers[0]);
     return plan->num_recompute_layers == 0 || plan->recompute_layers[0] > 0 ||
-           BROKEN("recompute", "block:0 repeats nothing");
+           BROKEN("recompute", "block:0 recomputes no layer");
 }
 
 /* Makes all chunks recompute as many layers as the chunk that recomputes most, or makes all stages
@@ -213,13 +213,13 @@ static const struct {
     { "a LayerNorm without bias", has_gain_norm },
     { "an activation other than gelu, swiglu and squared relu", has_other_activation },
     { "positions other than learned, rotary and none", has_other_positions },
-    { "a norm behind the embedding", has_embedding_norm },
+    { "a norm after the embedding", has_embedding_norm },
     { "a norm of q and k that is not per head", has_other_qk_norm },
     { "biases on some projections only", has_other_bias },
     { "a head with a bias or a transform, or token types", has_head_extras },
     { "attention sinks", has_sinks },
     { "gated attention", has_gate },
-    { "norms behind attention and feed-forward", has_other_places },
+    { "norms after attention and feed-forward", has_other_places },
     { "attention and feed-forward side by side", is_parallel },
     { "a router with a bias", has_router_bias },
     { "experts with biases in a model without biases, or the reverse", has_other_expert_bias },

@@ -140,7 +140,7 @@ bool megatron_expert_overlap_is_sound(const struct rule_case *of, struct err *er
     if (!a->bf16 && !a->fp16)
         return BROKEN(where, "needs --bf16 or --fp16");
     if (a->pp > 1 && megatron_vpp_of(of) == 1)
-        return BROKEN(where, "needs virtual stages where pp is over 1");
+        return BROKEN(where, "needs virtual stages if pp is over 1");
     if (a->overlap_shared || recomputes_all || a->mtp > 1)
         return BROKEN(where, "cannot be combined with --moe-shared-expert-overlap, full "
                              "recompute, recompute of moe, or two multi-token-prediction modules");

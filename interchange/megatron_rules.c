@@ -1,6 +1,6 @@
-/* Megatron-LM's rules. Megatron-LM checks rules P at its start; a job that breaks a rule R fails
- * while it runs; rules E concern experts; rules X reject plans and models for which it has no
- * arguments. Source of P and R: validate_args, TransformerConfig, and later calls that raise
+/* Megatron-LM's rules. Megatron-LM checks rules P when it starts; a job that breaks a rule R fails
+ * while it runs; rules E are about experts; rules X reject plans and models for which Megatron-LM
+ * has no arguments. Source of P and R: validate_args, TransformerConfig, and later calls that raise
  * errors, NVIDIA/Megatron-LM@d98e8a6. Rows are checked in order, so a rule may rely on the rules
  * above it. */
 #include "interchange/megatron_checks.h"
@@ -40,7 +40,7 @@ const struct target_rule megatron_rules[] = {
       "choose --num-layers-per-virtual-pipeline-stage among the divisors", megatron_virtual_layers_divide, NULL },
     { "P6", "Virtual stages need at least two pipeline stages; without overlapped messages, three.",
       "drop --no-overlap-p2p-communication, or the virtual stages", megatron_interleaving_has_stages, megatron_mend_overlap },
-    { "P7", "The layers that the first and last stage leave divide evenly over the stages between.",
+    { "P7", "The layers that are not on the first or last stage divide evenly over the other stages.",
       "give --pipeline-model-parallel-layout instead", megatron_ends_have_layers, NULL },
     { "P8", "A layout has one E at the beginning, one L at the end and each layer once; its "
             "number of stages is a multiple of pp.",
@@ -67,12 +67,12 @@ const struct target_rule megatron_rules[] = {
       "choose --expert-model-parallel-size among the divisors of --num-experts", megatron_experts_divide, NULL },
     { "P18", "Offloading activations is possible only without pipeline and recompute.",
       "drop --cpu-offloading, or the recompute flags", megatron_offload_stands_alone, NULL },
-    { "P19", "CUDA_DEVICE_MAX_CONNECTIONS is 1 with tp or cp before Blackwell, and is not 1 with "
+    { "P19", "On GPUs before Blackwell, CUDA_DEVICE_MAX_CONNECTIONS is 1 with tp or cp; it is not 1 with "
              "FSDP.",
       "export CUDA_DEVICE_MAX_CONNECTIONS=1, or omit it with FSDP", megatron_connections_are_right, NULL },
     { "P20", "Megatron's FSDP needs its own checkpoint format; PyTorch's FSDP2 needs torch_dist, one stage and no expert ranks.",
       "add --ckpt-format fsdp_dtensor", megatron_fsdp_stands_alone, NULL },
-    { "P21", "Iterations and samples exclude each other, as do bf16 and fp16; --save needs "
+    { "P21", "--train-iters excludes --train-samples, and --bf16 excludes --fp16; --save needs "
              "--save-interval.",
       "drop one of the two, or add --save-interval", megatron_run_is_stated_once, NULL },
     { "P22", "Adam's states in types other than fp32, or on the host, need the distributed "
@@ -90,7 +90,7 @@ const struct target_rule megatron_rules[] = {
       "round --rampup-batch-size", megatron_ramp_up_divides, NULL },
     { "E1", "Experts with biases are not split over tensor ranks.",
       "add --expert-tensor-parallel-size 1", megatron_expert_bias_is_whole, megatron_mend_etp },
-    { "E2", "The settings of the router's score, groups and products are consistent.",
+    { "E2", "The settings of the router (score function, top-k, groups) and of the grouped matrix products are consistent.",
       "add the settings that the message names", megatron_router_is_sound, NULL },
     { "E3", "The conditions for overlapped all-to-alls of experts hold.",
       "drop --overlap-moe-expert-parallel-comm, or the conflicting setting", megatron_expert_overlap_is_sound, NULL },

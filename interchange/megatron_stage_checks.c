@@ -186,7 +186,8 @@ bool megatron_microbatches_fill_groups(const struct rule_case *of, struct err *e
     int rest = microbatches % group;
     return rest == 0 || rest >= a->pp ||
            BROKEN(where,
-                  "of %d microbatches %d remain after whole groups of %d: fewer than the %d stages",
+                  "%d microbatches leave a rest of %d after whole groups of %d; the rest is "
+                  "smaller than the %d stages",
                   microbatches, rest, group, a->pp);
 }
 

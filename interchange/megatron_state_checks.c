@@ -141,13 +141,13 @@ bool megatron_run_is_stated_once(const struct rule_case *of, struct err *err)
 {
     const struct megatron_args *a = of->args;
     if (a->train_iters > 0 && a->train_samples > 0)
-        return BROKEN("--train-iters", "and --train-samples exclude each other");
+        return BROKEN("--train-iters", "cannot be combined with --train-samples");
     if (a->save && a->save_interval < 1)
         return BROKEN("--save", "needs --save-interval");
     if (a->overlap_param_in_step && (!a->overlap_param || megatron_vpp_of(of) == 1))
         return BROKEN("--overlap-param-gather-with-optimizer-step",
                       "needs --overlap-param-gather and virtual stages");
-    return !a->bf16 || !a->fp16 || BROKEN("--bf16", "and --fp16 exclude each other");
+    return !a->bf16 || !a->fp16 || BROKEN("--bf16", "cannot be combined with --fp16");
 }
 
 bool megatron_optimizer_state_fits(const struct rule_case *of, struct err *err)
@@ -158,7 +158,7 @@ bool megatron_optimizer_state_fits(const struct rule_case *of, struct err *err)
     if (a->precision_aware && !a->distributed_optimizer)
         return BROKEN("--use-precision-aware-optimizer", "needs --use-distributed-optimizer");
     return !a->precision_aware || a->optimizer == MEGATRON_ADAM ||
-           BROKEN("--use-precision-aware-optimizer", "is for Adam");
+           BROKEN("--use-precision-aware-optimizer", "needs the optimizer Adam");
 }
 
 /* Changes the optimizer state to fp32 on the GPU, which every optimizer supports. */

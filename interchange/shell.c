@@ -60,7 +60,7 @@ static bool read_array(struct shell_reader *reader, struct shell_words *words)
         } else if (!*reader->at) {
             return true;
         } else if (strchr(";&|<>(", *reader->at)) {
-            reader->at++; /* not valid within an array: skipped */
+            reader->at++; /* skips an operator, which is not valid within an array */
         } else if (!shell_read_word(reader, words)) {
             return false;
         }

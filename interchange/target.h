@@ -74,7 +74,7 @@ struct target {
     /* Writes the command line, the environment and the target's own files. */
     target_write *write;
     const char *forbids; /* layout words that the target cannot express, separated by spaces */
-    bool repeats_parts;  /* selective recompute can repeat any set of modules of a block */
+    bool repeats_parts;  /* selective recompute can apply to any set of modules of a block */
     int context_comm; /* the target's default method of context parallelism (enum context_comm) */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
     const char *const *ignored;
@@ -84,9 +84,9 @@ extern const int num_targets;
 /* NULL: no target has this name, and ERR_USAGE suggests the nearest; `option` is err->where. */
 const struct target *target_find(const char *name, const char *option, struct err *err);
 
-/* Returns the first rule, from `first` on (NULL: from the first of all), that a job breaks when it
- * is exported; NULL: none. To find the next rule pass rule + 1 as `first`, which may point past the
- * last rule. */
+/* Returns the first rule that a job breaks when it is exported; NULL: none. It starts at rule
+ * `first`; NULL: at the first rule of all. To find the next broken rule pass rule + 1, which may
+ * point past the last rule. */
 const struct target_rule *target_check_job(const struct target *target, const struct job *job,
                                            const struct target_rule *first, struct arena *arena,
                                            struct err *err);

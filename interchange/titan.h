@@ -41,10 +41,10 @@ extern const int num_titan_rules;
 /* A model of torchtitan's registry. */
 struct titan_model {
     const char *module, *function, *flavor;
-    const char *preset; /* the preset of the same model */
+    const char *preset; /* name of this program's preset of the same model */
     double parameters;
 };
-/* NULL: the registry has no model with as many parameters. */
+/* The registry's model with as many parameters; NULL: none. */
 const struct titan_model *titan_model_of(const struct model *model);
 
 /* Functions for struct target (interchange/target.h). */

@@ -249,9 +249,10 @@ static void add_setting(const struct setting *setting, const char *indent, struc
     text_add(out, "\n");
 }
 
-/* Adds the batch in both ways: torchtitan counts tokens, and release 0.3.0 on PyPI sequences
- * (config/configs.py of each). The batch of a rank then includes all microbatches of a pass through
- * the pipeline. Importing the file reads the first way, as its lines begin with "config.". */
+/* Writes the batch for two kinds of releases: torchtitan's main branch counts tokens, and release
+ * 0.3.0 on PyPI counts sequences (config/configs.py of each). In the latter, local_batch_size
+ * includes all microbatches of a pass through the pipeline. An import reads only the lines for
+ * tokens, which begin with "config.". */
 static void add_batch(const struct job *job, const struct settings *settings, struct text *out)
 {
     const struct plan *plan = &job->plan;

@@ -98,9 +98,9 @@ static bool read_parts(const char *text, struct job *job, struct arena *arena, s
     return true;
 }
 
-/* torchtitan counts embedding and head as `less` layers and gives the remainder to the first chunks
- * (generate_llm_fqn_per_model_part). If there are more chunks than layers, the division stays even,
- * which a rule rejects. */
+/* torchtitan counts the embedding as first_less layers and the head as last_less layers, and gives
+ * the remainder of the division to the first chunks (generate_llm_fqn_per_model_part). If there are
+ * more chunks than layers, the division stays even, which a rule rejects. */
 static void read_inferred(const struct titan_args *from, struct job *job, struct arena *arena)
 {
     int total = job->model.layers + from->first_less + from->last_less;
@@ -336,7 +336,7 @@ static bool precision_exists(const struct rule_case *of, struct err *err)
                       precision_names[plan->precision]);
     int type = pure ? DTYPE_BF16 : DTYPE_FP32;
     return (plan->gradient_dtype == type && plan->reduce_dtype == type) ||
-           BROKEN("grad", "gradients are reduced in %s", dtype_names[type]);
+           BROKEN("grad", "torchtitan reduces gradients in %s", dtype_names[type]);
 }
 
 static bool recompute_exists(const struct rule_case *of, struct err *err)
@@ -344,7 +344,7 @@ static bool recompute_exists(const struct rule_case *of, struct err *err)
     const struct plan *plan = &of->job->plan;
     bool per_op = plan->recompute == RECOMPUTE_SELECTIVE && plan_replays(plan) == REPLAYS_PER_OP;
     return plan->recompute == RECOMPUTE_NONE || plan->recompute == RECOMPUTE_FULL || per_op ||
-           BROKEN("recompute", "recompute is none, full or op-selective");
+           BROKEN("recompute", "torchtitan has only recompute=none, full and op-selective");
 }
 
 static bool state_is_sharded(const struct rule_case *of, struct err *err)
@@ -353,7 +353,7 @@ static bool state_is_sharded(const struct rule_case *of, struct err *err)
     if (plan_cuts(plan, STATE_OPTIMIZER) && !plan_cuts(plan, STATE_GRADIENTS))
         return BROKEN("zero", "zero1 shards only optimizer states, but FSDP shards gradients too");
     if (plan->reshard == RESHARD_EACH_GRADIENT)
-        return BROKEN("reshard", "PyTorch's pipelines reduce gradients once a step");
+        return BROKEN("reshard", "PyTorch's pipelines reduce gradients only once per step");
     if (plan_cuts(plan, STATE_PARAMETERS) && !plan_reshards_passes(plan))
         return BROKEN("reshard",
                       "torchtitan keeps parameters gathered for a whole step only with zero2");
@@ -387,8 +387,8 @@ static bool experts_divide_mesh(const struct rule_case *of, struct err *err)
                       "%d does not divide shard %d x cp %d x tp %d", a->ep, shard, a->cp, a->tp);
     int etp = a->ep > 1 ? 1 : a->tp;
     return of->job->model.experts == 0 || plan->etp == etp ||
-           BROKEN("etp", "experts are split over %d tensor ranks with ep %d, not %d", etp, a->ep,
-                  plan->etp);
+           BROKEN("etp", "torchtitan splits experts over %d tensor ranks if ep is %d, not over %d",
+                  etp, a->ep, plan->etp);
 }
 
 static bool context_is_gathered(const struct rule_case *of, struct err *err)
@@ -439,7 +439,9 @@ static bool stages_fit(const struct rule_case *of, struct err *err)
                       "%s cannot have %d stages on each rank", a->schedule, stages / a->pp);
     return a->layers_per_stage == 0 ||
            (a->first_less <= a->layers_per_stage && a->last_less <= a->layers_per_stage) ||
-           BROKEN(where, "%d layers per stage are fewer than the embedding or the head counts as",
+           BROKEN(where,
+                  "a stage of %d layers is smaller than the layers that the embedding or the head "
+                  "counts as",
                   a->layers_per_stage);
 }
 
@@ -510,7 +512,7 @@ const struct target_rule titan_rules[] = {
       model_is_registered, NULL },
     { "TX2", "The schedule is 1F1B, Interleaved1F1B or GPipe.", "omit schedule=", schedule_exists, mend_schedule },
     { "TX3", "The rank order, exchange, optimizer, attention and overlap are those of torchtitan.",
-      "omit the word", plan_is_plain, mend_plain },
+      "omit this word of the layout", plan_is_plain, mend_plain },
     { "TX4", "The precision is fp32, bf16 or bf16-pure, and gradients are reduced in the type "
              "that torchtitan uses for it.",
       "take bf16", precision_exists, mend_precision },
@@ -521,7 +523,7 @@ const struct target_rule titan_rules[] = {
     { "TX7", "Context ranks gather keys and values.", "use cp-comm=all-gather", context_is_gathered, mend_context },
     { "T1", "replicate x shard x cp x tp x pp is the number of GPUs.", "set data_parallel_shard_degree to -1", mesh_fills_world, NULL },
     { "T2", "ep divides shard x cp x tp, and experts are not split over tensor ranks.", "choose ep among the divisors", experts_divide_mesh, mend_etp },
-    { "T3", "The tokens of a microbatch are a multiple of tp and of 2 cp, and those of a step a multiple of all microbatches.",
+    { "T3", "The tokens of a microbatch are a multiple of tp and of 2 cp; the tokens of a step are a multiple of the tokens of a microbatch on all data ranks.",
       "round num_tokens_per_train_step", tokens_divide, NULL },
     { "T4", "With a pipeline CUDA graphs are off.", "set training.disable_cuda_graphs", graphs_are_off, NULL },
     { "T5", "pp divides the stages: one stage per rank, or two or more with a looped schedule.",

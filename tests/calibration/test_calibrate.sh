@@ -59,7 +59,7 @@ for graphs in off on; do
     run 0 calibrate --refine "$work/graphs-$graphs.json" "$work/cuda.json" --quiet
 done
 run 2 calibrate --refine "$work/run.json"
-says 'expected the plan file'
+says 'expected a run and its plan file'
 
 # The losses are made up: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, plus 4000 rate^2 7^2 for local:8.
 # S is the sum of the learning rates so far, and n the number of ranks.
@@ -108,9 +108,9 @@ says 'expected files'
 run 2 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt"
 says '^simsearch: --cluster: is missing'
 run 2 calibrate --nccl-tests --osu "$fixtures/osu_allgather.txt" --cluster dgx-h100
-says 'expected one of'
+says 'cannot be combined with --nccl-tests'
 run 2 calibrate "$fixtures/osu_allgather.txt"
-says 'before files'
+says 'files need --nccl-tests or --osu'
 run 4 calibrate --osu "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 -o "$work/none.json"
 says 'nccl_all_reduce.txt:'
 [ ! -e "$work/none.json" ] || fail "wrote a file although the input cannot be read"

@@ -180,7 +180,7 @@ printf '4096\n12 x\n' >lengths
 run 4 "${long[@]}" --documents lengths
 says '^simsearch: lengths:2: expected a length'
 run 2 "${long[@]}" --documents mean=64k
-says '^simsearch: --documents: expected a mean of 1 to the 32768 tokens'
+says '^simsearch: --documents: expected a mean from 1 to 32768 tokens'
 run 2 "${long[@]}" --documents men=2
 run 6 run --gpus 1 --model tiny --layout tp1 --documents mean=8
 says '^simsearch: --documents: run has no attention mask between documents'
@@ -206,7 +206,7 @@ says 'takes no value'
 run 2 "${tiny[@]}" --cluster dgx-h100 --gpu a100
 says 'dgx-h100 has'
 run 2 --gpus 100 --model 175b
-says 'whole nodes of 8, like 96 or 104'
+says 'whole nodes of 8 GPUs, like 96 or 104'
 run 2 simulate "${tiny[@]}" --layout "tp2 dtype=bf16" --precision fp16
 says 'dtype'
 printf -v long '%0100000d' 7
@@ -380,7 +380,7 @@ run 2 --gpus 8 --model "$fixtures/slow.json" --deadline 30d
 says 'tokens'
 
 run 0 --gpus 8 --largest gpt3
-shows '^LARGEST gpt3 that fits 8 GPUs: gpt3-13b, .* parameters; gpt3-175b does not$'
+shows '^LARGEST gpt3 that fits 8 GPUs: gpt3-13b, .* parameters; gpt3-175b does not fit$'
 shows 'BEST PLAN'
 run 0 --gpus 8 --largest gpt3 --json
 keys largest of model layers params next_larger
@@ -403,7 +403,7 @@ shows '"fits": true'
 robust=(--gpus 2 --model gpt3-1.3b --fix dp2 --robust 0.2) region=("${robust[@]}")
 asks_large || region=(--gpus 2 --model tiny --fix dp2)
 run 0 "${robust[@]}"
-shows 'robust +200 draws'
+shows 'robust +200 random draws'
 shows '#1 +best in +[0-9]+ % of draws, within 1 % of the best in'
 shows 'makes another plan the best'
 run 0 "${robust[@]}" --json --jobs 1
@@ -811,7 +811,7 @@ run 2 explain --gpus 2 --model "$fixtures/two-kinds.json" --layout tp2 --partiti
 says 'two-kinds has 2 kinds'
 run 0 explain --gpus 2 --model "$fixtures/two-kinds.json" --layout tp2
 shows '8 layers of 2 kinds'
-shows 'blocks of 2 kinds'
+shows 'its blocks are of 2 kinds'
 run 3 explain --gpus 64 --model 175b --layout "tp8 pp1 mb1" --partition
 says 'no partition'
 
@@ -865,7 +865,7 @@ says '^simsearch: --days: is missing'
 run 2 design --days 3
 says '^simsearch: --gpus: is missing'
 run 2 design --gpus 8 --days 3 --flops 1e20
-says '^simsearch: --flops: and --days are both budgets'
+says '^simsearch: --flops: cannot be combined with --days'
 run 2 design --flops gophr
 says 'did you mean "gopher"\?'
 run 2 design --gpus 8 --cost 5 --price 0

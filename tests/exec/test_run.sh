@@ -86,7 +86,7 @@ run 7 run "${calm[@]}" --steps 8 --checkpoint "$work/calm" --resume
 says "^simsearch: $spiked"
 run 0 run "${calm[@]}" --steps 20 --spike 3
 run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --lr-warmup 5 --lr-decay 5
-says '^simsearch: --lr-decay: expected a step after the 5 of --lr-warmup'
+says '^simsearch: --lr-decay: expected more steps than --lr-warmup, 5; found 5'
 run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --min-lr 1 --lr-decay 5
 says '^simsearch: --min-lr: expected at most the learning rate'
 
