@@ -35,8 +35,8 @@ run() {
 says() { grep -qE -e "$1" err || fail "stderr does not say /$1/"; }
 shows() { grep -qE -e "$1" out || fail "stdout does not show /$1/"; }
 hides() { ! grep -qE -e "$1" out || fail "stdout shows /$1/"; }
-# Whether to run searches that take a second. Smaller searches run the same code, so with sanitizers,
-# which take ten times as long, these are skipped.
+# True if searches that take a second are run. With sanitizers, which take ten times as long, they are
+# skipped, because smaller searches run the same code.
 asks_large() { [ "${VARIANT-}" != asan ]; }
 silent() { [ ! -s out ] || fail "expected nothing on stdout"; }
 
@@ -142,7 +142,7 @@ run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72 --space even --fix tp8
 shows 'only 128 of 144 GPUs, 64 of the 72 in each rack'
 shows '^  no plan divides batch 512 over 144 GPUs; similar requests that have a plan:$'
 
-# A number of GPUs that no plan can use fully: some stay idle, or the batch changes.
+# If no plan can use all GPUs, some stay idle, or another batch is proposed.
 if asks_large; then
     run 0 --gpus 1000 --model 175b
     shows '^ +only 960 of 1000 GPUs, as no plan divides batch 1536 evenly over all$'
@@ -413,7 +413,7 @@ grep -v elapsed_s out >one
 run 0 "${robust[@]}" --json --jobs 3
 grep -v elapsed_s out | cmp -s - one || fail "the draws differ with three jobs"
 run 0 "${robust[@]}" --json --seed 2
-grep -v elapsed_s out | cmp -s - one && fail "the same draws with another seed"
+grep -v elapsed_s out | cmp -s - one && fail "another seed gives the same draws"
 run 0 "${robust[@]}" --robust 0 --json
 shows '"best_share": 1.0'
 shows '"largest_regret": 0.0'
@@ -766,7 +766,7 @@ adds_up
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1" --json
 keys first second difference
 adds_up
-# The last term is a separate part, not the remainder of the others.
+# The last term is the difference of the two other_s, not the remainder of the other terms.
 awk -F '[:,] *' '
     /"other_s"/ && parts < 2 { other[++parts] = $2 }
     /"term": "other"/ { found = 1 }

@@ -50,8 +50,8 @@ shows '^    rank [0-9]+ of [0-9 ]+ plans that fit, '
 
 # The layout of arXiv 2412.19437, sections 3.2 and 3.3: 16 stages with DualPipe, expert parallelism over
 # 64 ranks, ZeRO-1; norms and up-projections are recomputed. It fits in memory with the software that ran
-# it. It is ranked among the plans with its degrees; where their steps differ, the parts of the time
-# are printed.
+# it. It is ranked among the plans with its degrees, and the differences of the step times are printed by
+# part.
 paper="pp16 ep64 mb1 schedule=dualpipe zero1 overlap=ep recompute=selective:mla_up_proj+layernorm stages=Et*3|(t*4|)*14ttmL"
 deepseek=(--gpus 2048 --model deepseek-v3 --cluster h800-8 --precision fp8-block --optimizer adam-bf16)
 run 0 simulate "${deepseek[@]}" --stack hai-llm --layout "$paper" --json

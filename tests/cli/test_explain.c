@@ -164,7 +164,7 @@ static const struct {
     const char *row;
     double want;
 } rights[] = {
-    /* 12 x 96 x 12288^2 + 2 x 50257 x 12288 */
+    /* 12 l h^2 + 2 v h = 12 x 96 x 12288^2 + 2 x 50257 x 12288 */
     { GPT3_ALONE("mb1 dtype=fp32"), "parameters P", 175181291520.0 },
     /* weight, gradient and two moments: four values of four bytes per parameter */
     { GPT3_ALONE("mb1 dtype=fp32"), "state, four fp32 values", 16 * 175181291520.0 },
@@ -172,16 +172,17 @@ static const struct {
     { GPT3_ALONE("mb1 dtype=fp32"), "activations of a microbatch", 444529115136.0 },
     /* the activations plus the state: 48 x 96 x 12288^2 values of 4 bytes */
     { GPT3_ALONE("mb1 dtype=fp32"), "fp32 training of a microbatch", 2783138807808.0 + 444529115136.0 },
-    /* half of those bytes, because values have 16 bits */
+    /* half of the 444.5 GB, because values have 16 bits */
     { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
     /* gradients have 2 bytes per parameter */
     { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
     /* 2 bytes for each of 4 P values, where P is the number of parameters, and for each of the
      * 111.13e9 activations of a sequence */
     { GPT3_ALONE("mb1"), "data-parallel training, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
-    /* Bytes per parameter: 2 for the weight, 4 for the gradient, 4 for the master weight and 4
-     * for each of two moments. The words grad= and optimizer= remove 2, 4 or 4 + 2 bytes of
-     * these; without master weights 12 remain. */
+    /* Bytes per parameter: 2 for the weight, 4 for the gradient, 4 for the master weight and 4 for
+     * each of two moments. Gradients in bf16 save 2 bytes, moments in bf16 save 4, and so does
+     * momentum, which has one moment. bf16-pure has 2 bytes each for weight, gradient and moment;
+     * fp32 has 4 bytes each and no master weight. */
     { GPT3_ALONE("mb1"), "state per parameter", 18 },
     { GPT3_ALONE("mb1 grad=bf16"), "state per parameter", 16 },
     { GPT3_ALONE("mb1 optimizer=adam-bf16"), "state per parameter", 14 },

@@ -250,8 +250,8 @@ START_TEST(a_row_shows_what_a_stage_computes_in_each_column)
 }
 END_TEST
 
-/* Two chunks per stage, with half as long forward and backward passes. Only passes have the number
- * of their chunk below them; idle time, reductions and the update have none. */
+/* Two chunks per stage, whose passes take half as long. Only passes have the number of their chunk
+ * below them; idle time, reductions and the update have none. */
 START_TEST(each_pass_has_the_number_of_its_chunk_below_it)
 {
     char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2, 0 }, false, 60);

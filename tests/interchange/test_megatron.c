@@ -1,5 +1,5 @@
-/* Tests Megatron-LM's arguments: they are read from lists and scripts, and plans are written and
- * read in their form. */
+/* Tests Megatron-LM's arguments: reads them from lists and scripts, and checks which rules they
+ * break. */
 #include "interchange/target.h"
 #include "tests/search/random_question.h"
 #include "tests/testing.h"
