@@ -50,8 +50,7 @@ static const struct {
         "tp1 cp1 pp4 dp4 mb2 sp0 zero1 vpp2 recompute=none" } },
     { "cp2 pp4 dp2 mb1 zero1 recompute=full",
       NULL,
-      { "tp1 cp2 pp4 dp2 mb1 sp0 zero1 recompute=full",
-        "tp1 cp2 pp4 dp2 mb1 sp0 zero1 vpp1",
+      { "tp1 cp2 pp4 dp2 mb1 sp0 zero1 recompute=full", "tp1 cp2 pp4 dp2 mb1 sp0 zero1 vpp1",
         "tp1 cp2 pp4 dp2 mb1 sp0 zero1 vpp1 recompute=full" } },
     { "pp4 dp4 mb1 zero1 recompute=full",
       "recompute=full",
@@ -138,7 +137,8 @@ static int check_wider(const struct search_request *request, const struct scored
     int count = search_wider(request, best, &arena, found), expected = 0;
     for (int option = 0; option < NUM_OPTIONS; option++) {
         double plan_s = best->prediction.step_s;
-        double step_s = words[option] ? best_s(request, &best->plan, option, words[option]) : plan_s;
+        double step_s =
+            words[option] ? best_s(request, &best->plan, option, words[option]) : plan_s;
         const struct wider *got = of_option(found, count, option);
         ck_assert_msg((got != NULL) == (1 - step_s / plan_s >= 0.03), "%s: %g, %g",
                       options[option].name, step_s, plan_s);
