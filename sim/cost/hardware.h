@@ -277,6 +277,8 @@ struct stack_memory {
     /* gradients in the weights' type are kept in addition to the fp32 gradients to which they
      * are added */
     bool low_gradients;
+    /* Adam with 16-bit moments copies 16-bit gradients to fp32, as every other optimizer does */
+    bool widens_gradients;
     /* gradients are freed after the optimizer; otherwise their buffers stay allocated */
     bool frees_gradients;
     /* ZeRO-3 shards the fp32 master weights and converts them to 16 bits when it gathers them */

@@ -153,6 +153,11 @@ const struct field stack_fields[] = {
     { .name = "low_gradients", .kind = FIELD_BOOL, AT(memory.low_gradients), .fallback = "false",
       .doc = "Gradients in the weights' type are kept in addition to the fp32 gradients to which "
              "they are added." },
+    { .name = "widens_gradients", .kind = FIELD_BOOL, AT(memory.widens_gradients),
+      .fallback = "false",
+      .doc = "Adam with 16-bit moments (adam-bf16) copies 16-bit gradients to fp32 for the update, as "
+             "other optimizers do; no: it reads them as they are, unless fp8 scales are computed anew "
+             "for each tensor." },
     { .name = "frees_gradients", .kind = FIELD_BOOL, AT(memory.frees_gradients), .fallback = "false",
       .doc = "Gradients are freed after the optimizer and allocated again by the next backward; no: "
              "buffers hold them all the time." },

@@ -28,18 +28,27 @@ static double gradient_bytes(const struct memory_input *in, const struct state_b
     return state->gradients + (has_both ? own_bytes : 0);
 }
 
+/* Whether the optimizer reads 16-bit gradients without an fp32 copy: Adam with 16-bit moments does
+ * (Megatron Core, distrib_optimizer.py, decoupled_grad), unless scales are computed anew for each
+ * tensor or the stack's settings prevent it (optimizer_config.py,
+ * use_precision_aware_optimizer_no_fp8_or_ds_fp8). */
+static bool reads_narrow_gradients(const struct memory_input *in)
+{
+    const struct recipe *recipe = precision_recipe(in->plan->precision);
+    bool widens = recipe ? recipe->requantizes : in->system->stack.memory.widens_gradients;
+    return in->plan->optimizer == OPTIMIZER_ADAM_BF16 && !widens;
+}
+
 /* Further bytes per parameter while the optimizer runs. It copies 16-bit gradients to fp32, all at
  * once (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and frees the copies
- * afterwards. Adam with 16-bit moments reads 16-bit gradients without a copy (distrib_optimizer.py,
- * decoupled_grad with --use-precision-aware-optimizer). The executor's arena holds room for the
- * copies all the time, so they are not counted here. */
+ * afterwards. The executor's arena holds room for the copies all the time, so they are not counted
+ * here. */
 static double widened_bytes(const struct memory_input *in)
 {
     const struct plan *plan = in->plan;
-    bool reads_narrow = plan->optimizer == OPTIMIZER_ADAM_BF16;
     bool has_own = plan->gradient_dtype != DTYPE_FP32 || keeps_own_gradients(in);
     bool is_masters = plan_state_has_master(plan);
-    return has_own && is_masters && !reads_narrow &&
+    return has_own && is_masters && !reads_narrow_gradients(in) &&
                    !stack_runtime(&in->system->stack)->walks_passes
                ? 4
                : 0;

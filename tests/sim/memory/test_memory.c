@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* NCCL's rings have 24 channels on a DGX H100. Each channel takes 9.1875 MiB per connection. */
 START_TEST(a_connection_of_a_channel_takes_9_1875_mib)
@@ -237,14 +238,32 @@ START_TEST(gradients_of_16_bits_are_widened_after_activations_are_freed)
 END_TEST
 
 /* Adam with 16-bit moments reads 16-bit gradients without widening them, so a parameter always
- * takes 2 + 2 + 4 + 2 + 2 bytes. */
-START_TEST(adam_with_16_bit_moments_widens_no_gradients)
+ * takes 2 + 2 + 4 + 2 + 2 bytes. It widens them, by 4 bytes, on Megatron-Bridge, and with fp8 whose
+ * scales are computed for each tensor anew; not with those of earlier steps. */
+START_TEST(adam_with_16_bit_moments_widens_gradients_only_for_some_scales_and_stacks)
 {
-    planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
-    planned_layout("grad=bf16 mb1 recompute=full optimizer=adam-bf16");
-    struct stage_memory memory = planned_memory(0);
-    ck_assert_double_eq_tol(state_bytes(&memory) / planned_parameters(0), 12, 1e-12);
-    ck_assert_double_eq(memory.step_bytes, 0);
+    static const struct {
+        const char *stack, *precision;
+        double widened;
+    } cases[] = {
+        { "megatron-core", "bf16", 0 },   { "megatron-core", "fp8", 0 },
+        { "megatron-core", "fp8-cs", 4 }, { "megatron-core", "fp8-block", 4 },
+        { "megatron-bridge", "bf16", 4 }, { "megatron-bridge", "fp8", 0 },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        char layout[128];
+        planned_load("dgx-h100", cases[i].stack, "gpt3-1.3b", 1);
+        snprintf(layout, sizeof layout, "grad=bf16 mb1 recompute=full optimizer=adam-bf16 dtype=%s",
+                 cases[i].precision);
+        planned_layout(layout);
+        struct stage_memory memory = planned_memory(0);
+        double parameters = planned_parameters(0);
+        ck_assert_double_eq_tol(memory.step_bytes / parameters, cases[i].widened, 1e-12);
+        if (strcmp(cases[i].precision, "bf16") == 0)
+            ck_assert_double_eq_tol(state_bytes(&memory) / parameters, 12 + cases[i].widened,
+                                    1e-12);
+        planned_release();
+    }
 }
 END_TEST
 
@@ -413,7 +432,7 @@ static Suite *suite(void)
     tcase_add_test(tc, layers_share_a_checkpoint_until_the_peak_fits);
     tcase_add_test(tc, a_backward_holds_gradients_until_they_are_read);
     tcase_add_test(tc, gradients_of_16_bits_are_widened_after_activations_are_freed);
-    tcase_add_test(tc, adam_with_16_bit_moments_widens_no_gradients);
+    tcase_add_test(tc, adam_with_16_bit_moments_widens_gradients_only_for_some_scales_and_stacks);
     tcase_add_test(tc, gradients_have_the_type_of_the_stack_or_layout);
     tcase_add_test(tc, fsdp_keeps_fp32_masters_and_allocates_gradients_in_the_backward);
     tcase_add_test(tc, gradients_of_chunks_are_allocated_one_after_another);
