@@ -274,7 +274,7 @@ static const struct op *enter_of(const struct maker *m, int value)
  * gradient, unless it was kept as gathered. Returns the gathered value. */
 static int push_gather(struct maker *m, const struct op *enter, int shard)
 {
-    if (m->options->keeps_gathered)
+    if (region_keeps_gathered(m->options, enter->region))
         return enter->out.at[0];
     struct op *op = push_mark(m, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
     ids_add(&op->in, shard);

@@ -83,11 +83,17 @@ static bool is_enter(const struct op *op)
     return op->kind == OP_TENSOR_ENTER || op->kind == OP_CP_ENTER;
 }
 
+bool region_keeps_gathered(const struct layer_options *options, enum op_region region)
+{
+    return options->keeps_gathered || (options->shared_beside && region == REGION_SHARED_EXPERT);
+}
+
 void keep(struct builder *b, struct op *op, int value)
 {
     int maker = ops_maker(&b->ops, value);
     bool is_gathered = maker >= 0 && b->ops.at[maker].kind == OP_TENSOR_ENTER;
-    if (maker >= 0 && is_enter(&b->ops.at[maker]) && !(is_gathered && b->options->keeps_gathered))
+    if (maker >= 0 && is_enter(&b->ops.at[maker]) &&
+        !(is_gathered && region_keeps_gathered(b->options, op->region)))
         value = b->ops.at[maker].in.at[0];
     ids_add(&op->saved, value);
 }
@@ -442,7 +448,7 @@ static bool keeps_source(const struct builder *b, const struct op *product,
     switch (b->options->stores.inputs) {
     case INPUT_SHARED:
         return ops_keep(&b->ops, quantize->in.at[0]) &&
-               !(is_gathered && b->options->keeps_gathered);
+               !(is_gathered && region_keeps_gathered(b->options, product->region));
     case INPUT_ORIGINAL:
         return !is_gathered;
     default:

@@ -44,6 +44,10 @@ int add_input(struct builder *b, double rows, double width);
 /* Adds a further output of the op; keep_output also keeps it for the backward. */
 int add_output(struct builder *b, struct op *op, enum value_form form, double bytes);
 void keep_output(struct builder *b, struct op *op, enum value_form form, double bytes);
+/* Whether products in the region keep gathered inputs for the backward. A shared expert that
+ * overlaps the exchanges of rows does: Megatron Core gathers its input before its first product
+ * (moe/shared_experts.py, pre_forward_comm), which then keeps what it reads. */
+bool region_keeps_gathered(const struct layer_options *options, enum op_region region);
 /* Makes the op keep a value that it reads for its backward. If a mark (a placeholder for a
  * collective) made the value, the op keeps the mark's input instead, unless gathered inputs are
  * kept. */

@@ -27,9 +27,10 @@ struct conversion {
     bool spreads_experts;
     /* by a rule of match.json: sequences of a data rank after which the pipeline drains; 0: all */
     int local_batch;
-    double capacity; /* capacity factor of experts, by a rule of match.json; 0: none */
-    int routing;     /* enum routing_kind of models with experts, by a rule of match.json */
-    int optimizer;   /* enum optimizer, by a rule of match.json */
+    double capacity;  /* capacity factor of experts, by a rule of match.json; 0: none */
+    unsigned overlap; /* set of enum overlap that a rule of match.json adds to the stack's */
+    int routing;      /* enum routing_kind of models with experts, by a rule of match.json */
+    int optimizer;    /* enum optimizer, by a rule of match.json */
 };
 
 /* Reports an assumption, unless it is "". `text` must not be freed. */

@@ -240,17 +240,16 @@ static void read_attention(const struct conversion *of, struct plan *plan)
                                : "flash_attn not stated: off");
 }
 
-/* The stack says which collectives overlap compute; a row may override this for tensor
- * collectives. */
+/* The stack says which collectives overlap compute; a rule of match.json may add to these, and a
+ * row may override this for tensor collectives. */
 static void read_overlap(const struct conversion *of, struct plan *plan)
 {
     double async_tp = of->row->async_tp;
-    if (!row_is_stated(async_tp))
-        return;
     const unsigned tp = 1u << PLAN_OVERLAP_TP;
-    unsigned own = of->out->system->stack.overlaps;
-    plan->overlaps_given = true;
-    plan->overlaps = async_tp > 0 ? own | tp : own & ~tp;
+    unsigned own = of->out->system->stack.overlaps | of->overlap;
+    plan->overlaps_given = row_is_stated(async_tp) || of->overlap != 0;
+    if (plan->overlaps_given)
+        plan->overlaps = !row_is_stated(async_tp) ? own : async_tp > 0 ? own | tp : own & ~tp;
 }
 
 /* Divides layers over chunks if they do not divide evenly. First choice: embedding and head count

@@ -200,6 +200,7 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     of->spreads_experts = found.spreads_experts;
     of->local_batch = found.local_batch;
     of->capacity = found.capacity;
+    of->overlap = found.overlap;
     of->routing = found.routing;
     of->optimizer = found.optimizer;
     const struct loaded_pair *pair = find_pair(

@@ -8,6 +8,7 @@
 #include "models/model.h"
 #include "sim/collective/generation.h"
 #include "sim/cost/datafile.h"
+#include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
 #include <limits.h>
@@ -55,6 +56,8 @@ const struct field match_fields[] = {
     { .name = "capacity", .kind = FIELD_NUMBER, AT(match_rule, capacity), .min = 0, .max = 100,
       .fallback = "0",
       .doc = "Rules for stacks: the capacity factor of experts in such rows; 0: no capacity." },
+    { .name = "overlap", .kind = FIELD_SET, AT(match_rule, overlap), .names = overlap_names,
+      .fallback = "", .doc = "Rules for stacks: what overlaps compute in such rows, in addition to what the stack overlaps." },
     { .name = "routing", .kind = FIELD_NAME, AT(match_rule, routing), .names = routing_names,
       .fallback = "balanced", .doc = "Rules for stacks: the routing of rows whose models have experts." },
     { .name = "optimizer", .kind = FIELD_NAME, AT(match_rule, optimizer), .names = optimizer_names,
@@ -263,6 +266,7 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .spreads_experts = stack->spreads_experts,
                            .local_batch = stack->local_batch,
                            .capacity = stack->capacity,
+                           .overlap = stack->overlap,
                            .routing = stack->routing,
                            .optimizer = stack->optimizer,
                            .attention = stack->attention,

@@ -28,9 +28,10 @@ struct match_rule {
     /* rules for stacks: the pipeline drains after this number of sequences of a data rank; 0: only
      * at the end of a step */
     int local_batch;
-    int routing;     /* rules for stacks: enum routing_kind of models with experts */
-    int optimizer;   /* rules for stacks: enum optimizer of the row's plan */
-    double capacity; /* rules for stacks: capacity factor of experts; 0: none */
+    int routing;      /* rules for stacks: enum routing_kind of models with experts */
+    int optimizer;    /* rules for stacks: enum optimizer of the row's plan */
+    double capacity;  /* rules for stacks: capacity factor of experts; 0: none */
+    unsigned overlap; /* rules for stacks: set of enum overlap that are on, unlike in the stack */
     /* rules for stacks: enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
     int attention;
     unsigned unfused; /* rules for stacks: set of enum fusion that are off, unlike in the stack */
@@ -92,6 +93,7 @@ struct match {
     int routing;          /* enum routing_kind of models with experts */
     int optimizer;        /* enum optimizer */
     double capacity;      /* capacity factor of experts; 0: none */
+    unsigned overlap;     /* set of enum overlap that are on, unlike in the stack */
     int attention;        /* enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
     unsigned unfused;     /* set of enum fusion that are off, unlike in the stack */
     bool fp32_gradients;  /* gradients are kept and summed in fp32, whatever the stack's are */

@@ -159,13 +159,15 @@ START_TEST(a_measured_row_selects_a_cluster_and_a_stack)
 }
 END_TEST
 
-START_TEST(a_rule_sets_the_optimizer_of_a_source)
+START_TEST(a_rule_sets_the_optimizer_and_overlap_of_a_source)
 {
     static const struct {
         const char *source, *stack;
         int optimizer;
-    } rows[] = { { "bridge_moonlight_memory", "megatron-bridge", OPTIMIZER_ADAM_BF16 },
-                 { "bridge_sft_memory", "nemo", OPTIMIZER_ADAM } };
+        unsigned overlap;
+    } rows[] = { { "bridge_moonlight_memory", "megatron-bridge", OPTIMIZER_ADAM_BF16,
+                   1u << OVERLAP_SHARED },
+                 { "bridge_sft_memory", "nemo", OPTIMIZER_ADAM, 0 } };
     struct match_table table;
     struct err err = { 0 };
     check_ok(match_load(NULL, &table, &err), &err);
@@ -177,6 +179,7 @@ START_TEST(a_rule_sets_the_optimizer_of_a_source)
         ck_assert(match_find(&table, &row, &match));
         ck_assert_str_eq(match.stack, rows[i].stack);
         ck_assert_int_eq(match.optimizer, rows[i].optimizer);
+        ck_assert_uint_eq(match.overlap, rows[i].overlap);
     }
     match_release(&table);
 }
@@ -265,7 +268,7 @@ static Suite *suite(void)
     setenv("SIMSEARCH_DATA", ".", 0);
     tcase_add_test(words, a_pattern_matches_anywhere_and_in_any_case);
     tcase_add_loop_test(words, a_measured_row_selects_a_cluster_and_a_stack, 0, LENGTH(matches));
-    tcase_add_test(words, a_rule_sets_the_optimizer_of_a_source);
+    tcase_add_test(words, a_rule_sets_the_optimizer_and_overlap_of_a_source);
     tcase_add_test(words, every_rule_names_an_existing_file);
     tcase_add_test(words, rows_whose_words_match_no_rule_are_skipped_with_a_reason);
     tcase_add_loop_test(words, options_of_a_model_are_chosen_by_its_name_and_software, 0,

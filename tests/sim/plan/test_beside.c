@@ -34,15 +34,14 @@ static const char *const layouts[] = { "tp1 ep8 mb1", "tp4 sp ep8 mb1", "tp4 sp 
 static bool is_same_op(const struct op *a, const struct op *b)
 {
     return a->kind == b->kind && a->pass == b->pass && a->bytes == b->bytes &&
-           strcmp(a->name, b->name) == 0 && memcmp(&a->in, &b->in, sizeof a->in) == 0 &&
-           memcmp(&a->out, &b->out, sizeof a->out) == 0;
+           strcmp(a->name, b->name) == 0;
 }
 
-/* Checks that the ops are the same, that each waits for an earlier op, and that none reads a value
- * before it is computed. */
-static void check_order(const struct ops *plain, const struct ops *beside)
+/* Checks that the ops are the same except for `fewer` ops, that each waits for an earlier op, and
+ * that none reads a value before it is computed. */
+static void check_order(const struct ops *plain, const struct ops *beside, int fewer)
 {
-    ck_assert_int_eq(plain->count, beside->count);
+    ck_assert_int_eq(plain->count, beside->count + fewer);
     for (int i = 0; i < beside->count; i++) {
         int found = 0;
         for (int j = 0; j < plain->count; j++)
@@ -54,12 +53,30 @@ static void check_order(const struct ops *plain, const struct ops *beside)
     }
 }
 
+/* A shared expert that overlaps keeps its gathered input, which the backward need not gather. */
 START_TEST(reordered_lists_have_the_same_ops_in_a_valid_order)
 {
+    bool gathers = strstr(layouts[_i], "sp") != NULL;
     struct local_ops plain = lists_of("deepseek-v2-lite", layouts[_i], false);
     struct local_ops beside = lists_of("deepseek-v2-lite", layouts[_i], true);
-    check_order(&plain.forward, &beside.forward);
-    check_order(&plain.backward, &beside.backward);
+    check_order(&plain.forward, &beside.forward, 0);
+    check_order(&plain.backward, &beside.backward, gathers ? 1 : 0);
+}
+END_TEST
+
+/* A block of DeepSeek-V2-Lite keeps 4,096 gathered rows of 2,048 values in 16 bits in addition to
+ * the rank's own rows, which the router keeps anyway. */
+START_TEST(a_shared_expert_that_overlaps_keeps_gathered_rows)
+{
+    double kept_bytes[2];
+    for (int beside = 0; beside < 2; beside++) {
+        struct local_ops lists = lists_of("deepseek-v2-lite", layouts[_i], beside == 1);
+        kept_bytes[beside] = 0;
+        for (int i = 0; i < lists.forward.count; i++)
+            kept_bytes[beside] += op_saved_bytes(&lists.forward, &lists.forward.at[i]);
+    }
+    bool gathers = strstr(layouts[_i], "sp") != NULL;
+    ck_assert_double_eq(kept_bytes[1] - kept_bytes[0], gathers ? 4096.0 * 2048 * 2 : 0);
 }
 END_TEST
 
@@ -142,6 +159,7 @@ static Suite *suite(void)
     int count = sizeof layouts / sizeof *layouts;
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_loop_test(tc, reordered_lists_have_the_same_ops_in_a_valid_order, 0, count);
+    tcase_add_loop_test(tc, a_shared_expert_that_overlaps_keeps_gathered_rows, 0, count);
     tcase_add_loop_test(tc, each_exchange_overlaps_half_of_the_shared_expert, 0, count);
     tcase_add_loop_test(tc, lists_without_shared_expert_or_exchange_are_unchanged, 0, 2);
     tcase_add_test(tc, a_shared_expert_before_the_exchanges_stays_there);
