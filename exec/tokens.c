@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Keys of the random draws of tokens and of positions in a text; they differ from those of
- * layers. */
+/* Keys for the random draws of tokens, and of positions in a text. They differ from the keys for
+ * layers' draws. */
 enum { MOST_BYTES = 1 << 30 };
 enum { TOKEN_LAYER = 0xffff, TOKEN_OP = 0, PLACE_OP = 1 };
 

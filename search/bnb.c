@@ -39,8 +39,8 @@ struct bnb {
     struct families families; /* of all workers, by rising floor */
     bool is_listed;           /* whether `families` has every family of the space */
     size_t next;              /* families before this index were examined */
-    size_t known; /* families before this index have exact floors; later ones may have rough floors,
-                     which are lower bounds of exact ones */
+    size_t known; /* families before this index have exact floors; the others may have rough floors,
+                     which are lower bounds of their exact floors */
     struct frontier best;
     struct frontier *round; /* per family of a round: the plans that may be kept */
     /* The fastest plan whose risk of running out of memory is too high: of all families, and per

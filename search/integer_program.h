@@ -65,10 +65,10 @@ enum program_status {
 
 struct program_result {
     enum program_status status;
-    bool timed_out; /* the time limit was reached */
-    const double
-        *value;  /* per column, integer ones rounded; in the arena; NULL without a solution */
-    double cost; /* cost of `value`, summed by this file */
+    bool timed_out;      /* the time limit was reached */
+    const double *value; /* per column; values of integer columns are rounded; in the arena; NULL
+                            without a solution */
+    double cost;         /* cost of `value`, summed by this file */
     /* lower bound of every solution's cost, up to GLPK's tolerances; may be -HUGE_VAL */
     double bound;
     double gap; /* (cost - bound) / |cost|; 0 when optimal, HUGE_VAL without a solution */

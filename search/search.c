@@ -205,9 +205,9 @@ static int within(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Sets the memory limit of this search's plans. It is the only place that does. The risk of running
- * out of memory rises with the predicted peak, so an accepted risk is the same as a limit on the
- * peak. The bounds and proofs of all methods therefore stay valid. */
+/* Sets the memory limit of this search's plans; no other code sets it. The risk of running out of
+ * memory rises with the predicted peak, so an accepted risk is the same as a limit on the peak. The
+ * bounds and proofs of all methods therefore stay valid. */
 static void plan_memory_of(const struct search_request *asked, struct system *system)
 {
     struct gpu *gpu = &system->gpu;

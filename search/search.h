@@ -14,9 +14,9 @@
 /* Sets the request's fields for a named space. SEARCH_ALL adds everything that the request's method
  * supports. */
 void search_set_space(struct search_request *request, enum search_space space);
-/* Whether the request's space has every set of recomputed modules if no option says which. It has
- * if the stack can repeat any set, except with OBJECTIVE_MEMORY, because modules are chosen for the
- * shortest step. */
+/* Whether the space has every set of recomputed modules unless an option restricts it. This is so
+ * if the stack can repeat any set. It is not so with OBJECTIVE_MEMORY, because modules are chosen
+ * for the shortest step. */
 bool search_picks_parts(const struct search_request *request);
 /* A sentence on the plans that the request's space leaves out and the option that adds them; "" if
  * it leaves out none. */

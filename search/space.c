@@ -530,7 +530,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     if (request->also && !words_have(fixed, "stages") && !words_have(fixed, "vpp"))
         out->also = request->also;
     take_out_forbidden(out);
-    /* with activations on the host, the copies of full:K differ from those of full */
+    /* if activations are kept on the host, full:K copies other data than full, so it cannot replace
+     * full */
     out->groups_layers = !words_have(fixed, "recompute") &&
                          !plan_offloads(&out->base, OFFLOAD_ACTIVATIONS) &&
                          !(request->also && request->also->recompute == RECOMPUTE_EVERY);

@@ -1,9 +1,9 @@
 /* search/space.h - candidate plans in a fixed order.
  *
- * A space is a base plan and a list of values for each searched axis. A candidate is one value of
- * each such that tp x cp x pp x dp is the number of GPUs; candidates are ordered by rank order, tp,
- * cp, ep, further axes (sim/plan/axis.h), etp, sp, microbatch, pp, vpp, split, recompute and zero,
- * the last fastest, and no two have the same layout. By default
+ * A space is a base plan and a list of values for each searched axis. A candidate has one value of
+ * each list, such that tp x cp x pp x dp is the number of GPUs. Candidates are ordered by rank
+ * order, tp, cp, ep, further axes (sim/plan/axis.h), etp, sp, microbatch, pp, vpp, split, recompute
+ * and zero, where the last varies fastest. No two candidates have the same layout. By default
  *
  *   order        the base's; with `placement` every order that changes the placement
  *   tp           divisors of the GPUs up to 64

@@ -14,7 +14,8 @@ struct tally {
                          the kept plans */
     double fastest_s; /* fastest of the evaluated plans; 0: none */
     bool has_least;
-    struct ranked_plan least; /* plan of least memory among those over memory; its time is 0 */
+    struct ranked_plan least; /* of the plans that exceed the memory, the one with the least memory;
+                                 its time is 0 */
     bool timed_out, was_interrupted;
 };
 

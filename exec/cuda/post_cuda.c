@@ -34,8 +34,8 @@ static CUdeviceptr address_of(const _Atomic uint32_t *word)
 }
 
 /* Whether the device supports `call`, which writes 0 to a word or waits until the word is at least
- * 0. No attribute of a device states this: the only attribute for words of 32 bits is that of an
- * older form of these calls (cuda.h of CUDA 13.0, "Stream Memory Operations"). */
+ * 0. No attribute of a device states this: the only attribute about 32-bit words concerns an older
+ * form of these calls (cuda.h of CUDA 13.0, "Stream Memory Operations"). */
 static bool is_taken(value_call *call, struct stream *stream, _Atomic uint32_t *word,
                      unsigned flags)
 {

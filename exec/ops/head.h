@@ -5,9 +5,9 @@
 
 #include "exec/ops/flow.h"
 
-/* Finds the maximum and the sum of exponentials of each row of logits over all tensor ranks, for a
- * reduce op or for a loss that has no reduce op. The logits of the rows of `flow` are
- * contiguous. */
+/* For each row of logits, finds the maximum and the sum of exponentials over all tensor ranks. It
+ * is called for a reduce op, or for a loss that has no reduce op. The logits of the rows of `flow`
+ * are contiguous. */
 void head_reduce_rows(struct flow *flow, const struct op *reduce);
 /* Adds the rows' part of the loss. */
 void head_find_loss(struct flow *flow, const struct op *loss);

@@ -19,8 +19,8 @@ struct piece {
     const struct lifetimes *lifetimes;
     struct saved_layout saved;
     enum keeping keeping;
-    /* KEEP_SOME: by op of the forward, whether the backward runs it again; and among those ops each
-     * value's last reader */
+    /* KEEP_SOME: for each op of the forward, whether the backward recomputes it; and for each
+     * value, the last of these recomputed ops that reads it */
     const bool *is_again;
     const struct last_reader *last_again;
     struct weights weights;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The number of the step after the reported ones. */
+/* The number of the step that follows the reported steps. */
 static long next_step(const struct session *session)
 {
     return session->out->first_step + session->options->steps;

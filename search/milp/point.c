@@ -264,8 +264,7 @@ static void keep_even(void *context, int worker, const struct ranked_plan *plan)
         frontier_offer(&even->of_worker[worker], plan);
 }
 
-/* When limits of host memory or of the number of stage types may exclude plans, each plan of the
- * space is examined. */
+/* If limits on host memory or on stage types may exclude plans, every even plan is examined. */
 static struct tally even_best(const struct search *search, struct arena *arena,
                               struct frontier *best, double *least_s)
 {

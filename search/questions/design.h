@@ -41,8 +41,8 @@ bool search_design(const struct design_request *request, struct design *out, str
 /* FLOPs of training and then serving `served` tokens. */
 double design_flops(struct training training, double served);
 
-/* The batch, in sequences, for a training of `flops` (scaling_batch_tokens): the nearest power of
- * two times the odd part of the number of GPUs, so that all of them can be data ranks. */
+/* The batch, in sequences, for a training of `flops` (scaling_batch_tokens): rounded to the odd
+ * factor of num_gpus times a power of two, so that all GPUs can be data ranks. */
 double design_batch(double flops, int seq, int num_gpus);
 
 #endif

@@ -28,8 +28,8 @@ bool nearby_is_round(const struct search_request *asked);
  * both a batch that differs by at most BATCH_SHARE, on slightly fewer GPUs
  *
  * For each odd factor up to 31, the largest number of GPUs with it is tried, in whole nodes or a
- * part of one node. The batches tried are multiples of the odd factor of the number of GPUs that
- * can be halved most often. */
+ * part of one node. Batches are multiples of the odd factor of the number of GPUs; of such
+ * multiples, the one that can be halved most often is tried. */
 struct nearby nearby_gpus(const struct search_request *asked, double least, struct arena *arena);
 struct nearby nearby_batch(const struct search_request *asked, struct arena *arena);
 struct nearby nearby_both(const struct search_request *asked, struct arena *arena);

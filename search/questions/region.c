@@ -48,8 +48,8 @@ struct rule {
     const char *name; /* name of a constant; "*" stands for any text */
     bool is_rate;     /* larger is faster */
     bool is_convex; /* Two properties of a step's time are used: slower constants never shorten it,
-                       and its logarithm is convex in those of the constants. False: only the first
-                       property is used, at the ends of the constant's range */
+                       and its logarithm is convex in the constants' logarithms. False: only the
+                       first property is used, at the ends of the constant's range */
 };
 
 static const struct rule rules[] = {
@@ -293,8 +293,8 @@ static void swap_coordinates(struct regions *r, int a, int b)
     r->out->ranges[b] = range;
 }
 
-/* Puts first the constants that are to be halved: those with convex times and the largest
- * effects. */
+/* Puts the coordinates that are to be halved first. They are the constants for which the second
+ * property holds and that change step times most. */
 static void choose_cuts(struct regions *r)
 {
     const double least_effect = 1e-9;

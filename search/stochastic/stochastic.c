@@ -102,7 +102,8 @@ static void fill_result(struct parts *parts, struct search_result *result)
         result->nearest = search_predict(search, &tally.least.plan, &result->arena);
 }
 
-/* The budget of one strategy. The first ones get the remainder. */
+/* The budget of one strategy. If the strategies do not divide the budget evenly, the first
+ * strategies score one more plan each. */
 static double share_of(double budget, int index, int count)
 {
     double least = budget - (double)((long long)budget % count);

@@ -66,7 +66,7 @@ static enum point_kind kind_of(const struct plan *base, int recompute)
     return plan_lists_parts(&point) ? STAGES_OF_PARTS : STAGES_ALIKE;
 }
 
-/* All sites of plans with the same numbers of stages and of chunks per stage. */
+/* The space of all plans with one number of stages and one number of chunks per stage. */
 struct stages_space {
     struct space space; /* with only this pp and vpp, and one nearly even list of layers */
     double divisions[NUM_POINT_KINDS]; /* number of divisions that only this space has */

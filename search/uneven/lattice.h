@@ -34,9 +34,9 @@ const char *lattice_lacks(const struct search *search);
  * requested and no constraint applies to several stages together. */
 bool lattice_deals(const struct search *search);
 /* Whether each 1F1B stage may repeat its own set of modules: with recompute_mixes, if no constraint
- * applies to several stages. It may not if activations are kept on the host, as a set that frees
- * more then also shortens copies, nor with op-selective, which is a policy for ops and not a set of
- * modules. */
+ * applies to several stages. It may not if activations are kept on the host, because a larger set
+ * then also shortens the copies to the host. It may not with op-selective, which is a policy for
+ * ops and not a set of modules. */
 bool lattice_mixes_parts(const struct search *search);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally

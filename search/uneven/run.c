@@ -1,4 +1,4 @@
-/* The method that searches even plans first and then uneven ones. Layers are dealt if a stage's
+/* The method that searches even plans first and then uneven plans. Layers are dealt if a stage's
  * layers are divided over its chunks by the rule of search/uneven/deal.h. */
 #include "search/uneven/uneven.h"
 

@@ -78,8 +78,8 @@ static void keep_weight(struct parity_result *result, const struct store *store,
     }
 }
 
-/* Whether this rank's weights are collected. If replicas differ, only those of the first replica
- * are. */
+/* Whether this rank's weights are collected. If replicas differ, only the first replica's weights
+ * are collected. */
 static bool are_kept(const struct job *job)
 {
     const struct plan *plan = job->setup->plan;

@@ -85,8 +85,8 @@ START_TEST(a_pass_reads_tokens_and_position_of_its_microbatch)
 }
 END_TEST
 
-/* The position, ids and targets of a microbatch each begin at a multiple of 64 bytes, and no more
- * memory is taken than that needs. A position takes 16 bytes, a token 8. */
+/* The position, ids and targets of a microbatch each begin at a multiple of 64 bytes, and no
+ * further memory is taken. A position takes 16 bytes, a token 8. */
 static const struct {
     long seq, sequences;
     long tokens_bytes; /* bytes of the ids with padding */

@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* Compares a dynamic program, an integer program and a loop over all divisions of layers, for
- * stages with several chunks and for schedules other than 1F1B. Each works on random tables of the
- * times of a stage with each number of layers. */
+ * stages with several chunks and for schedules other than 1F1B. Each works on random tables, which
+ * have a stage's times for each number of layers. */
 
 enum {
     MOST_STAGES = 5,

@@ -174,8 +174,7 @@ static double mixed(const struct partition_score *score)
     return isfinite(score->cost) ? score->cost + 2 * score->comm + 3 * score->units : 0;
 }
 
-/* Writes the cost of each sharding of each operator of the layer, and the best of all partitions.
- */
+/* Writes the costs of the layer's operators, with every sharding, and the best partition. */
 static void add_partition(const struct plan *plan)
 {
     struct layer_partition of = { &question.system, &question.model, plan };
@@ -203,7 +202,7 @@ static void add_partition(const struct plan *plan)
         text_add(&answers, "%c", "abcdefghij"[best.of[i]]);
 }
 
-/* The sum over the op lists (sequences of operations) of one layer of each kind. */
+/* Sums the sizes of all ops in the op lists (sequences of operations) of one layer of each kind. */
 static double sum_of_sizes(struct rank_share share, const struct layer_options *options,
                            bool overlaps)
 {

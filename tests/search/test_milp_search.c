@@ -277,9 +277,9 @@ START_TEST(a_host_holds_the_sum_of_state_and_activations)
 }
 END_TEST
 
-/* Each of the node's eight ranks keeps activations on the host. Without a pipeline they are those
- * of 30 of the 32 layers, because two layers stay on the GPU. On the first of two stages they are
- * those of 16 layers, for two microbatches in flight. */
+/* Each of the node's eight ranks keeps activations on the host. Without a pipeline a rank keeps the
+ * activations of 30 of the 32 layers, because two layers stay on the GPU. On the first of two
+ * stages it keeps 16 layers' activations, for two microbatches in flight. */
 START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
 {
     load("llama3-8b", 16);

@@ -143,7 +143,8 @@ START_TEST(the_expected_gain_is_the_mean_over_possible_results)
 END_TEST
 
 /* The evidence is two measured runs. One has plan 1's matrix products, the other has products of
- * its own. They change the belief as the same runs do when the belief measures them. */
+ * its own. Given as evidence, they change the belief in the same way as two runs of the belief that
+ * are measured. */
 START_TEST(evidence_updates_the_belief_like_measured_runs)
 {
     struct plan other = plan_default();

@@ -256,8 +256,8 @@ START_TEST(an_all_reduce_sends_the_minimum_bytes)
 }
 END_TEST
 
-/* Calls of 3 ranks, which all send as many bytes as the hand count above. Each rank hears the rank
- * before it. */
+/* Calls of 3 ranks, each of which sends as many bytes as the table above demands. Each rank
+ * receives from the rank before it. */
 enum { SENDERS = 3, MOST_SENT = 3 * 20000 };
 static const enum comm_kind counted_kinds[] = {
     COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_BROADCAST,
@@ -321,11 +321,11 @@ START_TEST(every_call_sends_the_minimum_bytes)
 }
 END_TEST
 
-/* The bytes of rank r are 10 r, 10 r + 1, ... Each rank hears the rank before it. */
+/* Rank r sends the bytes 10 r, 10 r + 1, ... Each rank receives from the rank before it. */
 static const struct {
     enum comm_kind kind;
     size_t count;
-    const char *out[SENDERS]; /* what each rank gets, with characters for the bytes from 0 on */
+    const char *out[SENDERS]; /* the bytes that each rank receives, as characters from '0' on */
 } few_bytes[] = {
     { COMM_ALL_GATHER, 1, { "0:D", "0:D", "0:D" } },
     { COMM_ALL_TO_ALL, 1, { "0:D", "1;E", "2<F" } },
@@ -528,8 +528,8 @@ START_TEST(an_abort_ends_a_waiting_call)
 }
 END_TEST
 
-/* Two ranks make one call each. Messages fit if they have equally many bytes, collectives if they
- * are the same in all that counts for their kind. */
+/* Two ranks make one call each. Two messages match if they have equally many bytes; two collectives
+ * match if all arguments that their kind uses are equal. */
 static const struct {
     struct comm_call calls[2];
     bool fits;

@@ -144,7 +144,7 @@ START_TEST(many_bytes_arrive_in_order)
 }
 END_TEST
 
-/* Single bytes arrive once each. Then the other end resets the connection. */
+/* Each single byte arrives once. Then the other end resets the connection. */
 START_TEST(single_bytes_arrive_until_a_reset)
 {
     int ends[2];
@@ -215,8 +215,8 @@ static int next_descriptor(void)
     return fd;
 }
 
-/* In a program whose standard input is closed, the system gives descriptor 0 to the next socket:
- * the listener, the caller or the accepted one. */
+/* In a program whose standard input is closed, the next socket gets descriptor 0: the listening
+ * socket, the calling socket or the accepted socket. */
 START_TEST(a_socket_may_have_descriptor_0)
 {
     struct err err = { 0 };

@@ -99,9 +99,9 @@ static double memory_of(const char *word)
     return exchanger_memory_bytes(&exchange, &load, &(struct exchange_ranks){ 8, 1 });
 }
 
-/* A ring has two neighbours; the exponential graph has those at distances 1, 2 and 4. With group=N,
- * N ranks act as one, and each of them averages a part of the weights. A rank without neighbours
- * needs no buffer, because everything is summed in place. */
+/* In a ring a rank has two neighbours; in the exponential graph it has neighbours at distances 1, 2
+ * and 4. With group=N, N ranks act as one, and each of them averages a part of the weights. A rank
+ * without neighbours needs no buffer, because everything is summed in place. */
 START_TEST(buffers_hold_the_messages_of_all_neighbours)
 {
     const double copy = ALL_ELEMENTS * sizeof(float);
