@@ -132,7 +132,7 @@ static void set_place(const struct launcher *launcher, int rank)
     unsetenv("SIMSEARCH_MEETING_FD");
     if (rank == 0)
         set_variable("SIMSEARCH_MEETING_FD", "%d", launcher->meeting_fd);
-    /* one rank is one device: only its streams have threads */
+    /* a rank computes on the threads of its streams only, so libraries must not start threads */
     set_variable("OPENBLAS_NUM_THREADS", "1");
     set_variable("OMP_NUM_THREADS", "1");
 }
@@ -250,7 +250,7 @@ static void read_output(struct output *output, int to, int rank)
     text_release(&output->line);
 }
 
-/* Whether the end of a rank is a better explanation of the failure than the known one. A rank that
+/* Whether the end of a rank explains the failure better than that of the known culprit. A rank that
  * ended on request explains nothing. A rank that was killed from outside or failed by itself
  * explains it, even if ranks that lost their connection to it ended earlier. */
 static bool tells_more(const struct launcher *launcher, int status)

@@ -37,7 +37,7 @@ struct values {
     int count;
 };
 
-/* This value of etp means: the same as tp. */
+/* This value stands for an etp that equals tp. */
 enum { ETP_IS_TP = 0 };
 
 struct space {

@@ -42,7 +42,8 @@ struct exchanger_setup {
     const struct kernel_api *kernel_api;
     struct kernels *kernels; /* opened for fp32, the type of gradients */
     struct stream *stream;   /* the stream of all issued work */
-    struct draw draw; /* random draw for this exchange alone; its step follows the training step */
+    struct draw draw; /* the random draw, used by this exchange alone; its `step` is set to each
+                         training step */
 };
 
 struct exchanger;

@@ -45,7 +45,7 @@ struct machine {
     int num_late;
     uint64_t taken;     /* hash of the addresses that machine_take returned since it was set to 0 */
     struct op_log *log; /* borrowed; NULL: op times are not recorded */
-    struct err err;     /* the first failure: out of memory */
+    struct err err;     /* the first failure, which is always lack of memory */
 };
 
 /* Device memory for work issued on compute from now on. NULL for 0 bytes, and after a failure,
@@ -62,7 +62,7 @@ void machine_follow(struct machine *machine, struct stream *stream);
 /* Bytes of this rank's rows of the residual stream, which layers and stages pass on. */
 size_t machine_stream_bytes(const struct machine *machine);
 
-/* Rows of a microbatch, and their position in the global batch. All are on the device. */
+/* The tokens of a microbatch, and its position in the global batch, in device memory. */
 struct microbatch {
     const int64_t *ids, *targets; /* [sequences x seq] */
     const struct draw_place *place;
@@ -81,8 +81,8 @@ struct record {
 void *machine_forward(struct machine *machine, const struct piece *piece,
                       const struct microbatch *microbatch, struct record *record, void *input);
 
-/* Selective recompute: runs the ops of piece->is_again again. They read kept values and write to
- * the replayed block, the memory of recomputed values (exec/ops/saved.h). */
+/* Selective recompute: recomputes the ops that piece->is_again names. They read kept values and
+ * write to the replayed block, the memory of recomputed values (exec/ops/saved.h). */
 void machine_replay(struct machine *machine, const struct piece *piece,
                     const struct microbatch *microbatch, struct record *record);
 

@@ -19,7 +19,7 @@ struct borrowed_buffer {
     int passes; /* passes that compute has issued since the memory was lent */
 };
 
-/* The values passed between the chunks of a microbatch: device memory, NULL while there is none. */
+/* The values that a microbatch passes between chunks, in device memory; NULL: not there. */
 struct messages {
     void *input, *output; /* input and output of the forward */
     void *output_gradient, *input_gradient;
@@ -62,7 +62,7 @@ struct rank {
     struct borrowed_buffer *borrowed;
     int num_borrowed;
     double *loss,
-        *squares; /* in device memory; squares: sum over all ranks, then that of this rank */
+        *squares; /* in device memory; squares: the sum over all ranks, then this rank's own sum */
     float *scale;
     float loss_gradient_scale;      /* this step's value, copied to the machine */
     struct step_readback *readback; /* pinned: values read back at the end of a step */

@@ -139,8 +139,8 @@ static struct store *add_store(struct rank *rank, const struct piece_shape *shap
     return store;
 }
 
-/* The store of embedding or head. On the embedding's stage a tied head uses the embedding's
- * rows. */
+/* The store of embedding or head. If the stage has both and they are tied, the head uses the
+ * embedding's store. */
 static struct store *vocabulary_store(struct rank *rank, const struct piece_shape *shape, int kind,
                                       int layer)
 {
@@ -180,7 +180,7 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
                              .last_again = &shape->last_again,
                              .value_bytes = machine_bytes(&rank->machine, 1),
                              .weights = shape->weights };
-    /* layers may keep different values with block:N and full:K */
+    /* with block:N and full:K, layers of one kind may keep different activations */
     if (place.keeping != shape->keeping) {
         piece->keeping = place.keeping;
         piece->saved = saved_layout_of(&shape->ops.forward, place.keeping, NULL, 0, &rank->arena);

@@ -9,13 +9,14 @@
  * stages recompute equally many layers.
  *
  * The program has a 0-1 column for each choice of each stage, exactly one of which is 1. The chosen
- * layers add up to the model's, and a choice for one position in the model begins where the
- * previous stage ends. A column T is at least as long as every stage's pass (forward and backward
- * of one microbatch). Branch and bound can finish because T is bounded on both sides. The lower
- * bound of T is the least longest pass with which the stages hold all layers; it is needed because
- * the relaxation splits layers into fractions. The upper bound: if a division's surrogate is within
- * a guess, no pass exceeds the guess minus the least possible sum, so longer choices get no column.
- * If the optimum exceeds the guess, the program is solved again with a larger guess. */
+ * layers add up to the model's, and a choice that holds for one first layer only (`first`) is taken
+ * only if the previous stage ends there. A column T is at least as long as every stage's pass
+ * (forward and backward of one microbatch). Branch and bound can finish because T is bounded on
+ * both sides. The lower bound of T is the least longest pass with which the stages hold all layers;
+ * it is needed because the relaxation splits layers into fractions. The upper bound: if a
+ * division's surrogate is within a guess, no pass exceeds the guess minus the least possible sum,
+ * so longer choices get no column. If the optimum exceeds the guess, the program is solved again
+ * with a larger guess. */
 #ifndef SEARCH_MILP_DIVISION_H
 #define SEARCH_MILP_DIVISION_H
 
@@ -72,7 +73,7 @@ struct divisions {
     double gap;     /* gap of the first division: (surrogate - bound) / surrogate; 0 when proved,
                        HUGE_VAL: no division */
     bool timed_out;
-    int nodes; /* nodes of all trees */
+    int nodes; /* branch-and-bound nodes of all solves */
 };
 
 double division_surrogate_s(const struct division_problem *problem, const int *choice);

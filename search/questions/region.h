@@ -12,10 +12,10 @@
  * - best: nowhere in the part is any plan of the space faster by more than BEST_WITHIN;
  * - beaten: one other plan is faster by more than BEST_WITHIN everywhere in the part.
  *
- * Both rest on two properties of the cost model, for which region.c gives the reasons: a step takes
- * longer with each slower constant, and the logarithm of its time is convex in the logarithms of
- * the constants. A part for which neither is proved before the limit of the work remains
- * undecided. */
+ * Both rest on two properties of the cost model, for which region.c gives the reasons: a slower
+ * constant never makes a step shorter, and the logarithm of a step's time is convex in the
+ * logarithms of the constants. A part for which neither is proved before the limit of the work
+ * remains undecided. */
 #ifndef SEARCH_QUESTIONS_REGION_H
 #define SEARCH_QUESTIONS_REGION_H
 
@@ -71,7 +71,8 @@ struct region {
 
 /* A part in which the choice is proved best, or beaten by one plan. */
 struct region_part {
-    /* values of the request's constants, by their numbers; both 0 for constants without an error */
+    /* ranges of the request's constants, by their indices; low and high are 0 for constants without
+     * an error */
     double low[MOST_UNCERTAIN], high[MOST_UNCERTAIN];
     double volume;
     const struct plan *faster; /* NULL: the choice is the best */

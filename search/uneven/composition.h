@@ -31,15 +31,15 @@ struct composition {
     struct suffix (*prepend)(const struct stage_table *table, int stage,
                              const struct stage_option *option, const struct suffix *behind);
     /* Seconds of a step for the suffix that begins at stage 0; for a shorter suffix, a lower bound
-     * of every whole pipeline that ends in it. */
+     * for every whole pipeline that ends in this suffix. */
     double (*total_s)(const struct stage_table *table, const struct suffix *whole);
-    /* A lower bound of total_s of every whole pipeline that ends in the suffix and whose earlier
-     * stages add at least this much. Unlike total_s it does not need the stages one by one. */
+    /* A lower bound of total_s for every whole pipeline that ends in the suffix and whose earlier
+     * stages add at least `ahead`. It needs only this sum, not the earlier stages themselves. */
     double (*least_s)(const struct stage_table *table, const struct ahead *ahead,
                       const struct suffix *suffix);
 };
 
-/* Returns the least times for the same stages and one more stage after them. */
+/* The least times of `before`, with `stage` as one more stage after its stages. */
 struct ahead ahead_with(const struct stage_table *table, const struct ahead *before, int stage,
                         const struct stage_option *option);
 
@@ -64,7 +64,8 @@ extern const struct composition lower_bound;
  * stage begins when the first microbatch has passed the first chunks of the stages before it; it
  * runs all its passes; then the last gradient goes back through these chunks. Weight gradients that
  * are computed separately may run while that gradient goes back. If no stage waits for the others'
- * gradient norm (table->validates), each stage has only its own passes, reduction and update. */
+ * gradient norm (table->validates), a stage needs only the time of its own passes, reduction and
+ * update. */
 extern const struct composition any_order_bound;
 
 /* The bound that holds for the table's schedule. */

@@ -20,11 +20,10 @@
 struct deal {
     struct placement placement;
     int num_layers;
-    /* number of layers that take as long as head and modules, in the chunk that has the last
-     * layers */
+    /* the head and the MTP modules in end_chunk take as long as this number of layers */
     double end_layers;
-    /* the chunk that has the last layers: the head's or, if the modules are not in the head's
-     * chunk, the chunk before it */
+    /* the chunk that has the model's last layers: the head's chunk or, if the MTP modules are not
+     * in it, the chunk before it */
     int end_chunk;
     int end_least; /* the fewest layers that end_chunk may have */
 };

@@ -1,11 +1,12 @@
-/* search/uneven/dealt.h - the table of stages whose layers are dealt to their chunks
- * (uneven/deal.h), for any schedule that does not place chunks in mirrored copies.
+/* search/uneven/dealt.h - the table of stages (each stage's times for each number of layers, its
+ * options) whose layers are dealt to their chunks (uneven/deal.h). It serves all schedules but
+ * those with two mirrored copies of the model (DualPipe).
  *
  * If all layers are of one kind, a stage's option is exact: its times and its memory depend on its
  * own chunks alone. With several kinds they also depend on where the stage's chunks begin, and so
- * on the layers of all other stages. An option then has the least times of each chunk at all places
- * where it can begin, and counts as fitting if it may fit at some place; the caller times each
- * division and checks its memory. */
+ * on the layers of all other stages. An option then has each chunk's least times over all layers at
+ * which the chunk can begin, and counts as fitting if it may fit for some of them; the caller times
+ * each division and checks its memory. */
 #ifndef SEARCH_UNEVEN_DEALT_H
 #define SEARCH_UNEVEN_DEALT_H
 

@@ -1,4 +1,4 @@
-/* search/uneven/divided.h - a division of layers as a plan, in its shortest form. */
+/* search/uneven/divided.h - writes a division of layers into a plan, with the shortest layout. */
 #ifndef SEARCH_UNEVEN_DIVIDED_H
 #define SEARCH_UNEVEN_DIVIDED_H
 
@@ -15,7 +15,7 @@ struct plan division_plan(const struct plan *point, const int *layers, const int
  * (uneven/deal.h). The list is borrowed, and omitted if all its numbers are equal. */
 struct plan dealt_plan(const struct plan *point, const int *chunks);
 
-/* Whether the space has the plan without being enlarged. */
+/* Whether the space already contains the plan before uneven divisions are added to it. */
 bool division_is_known(const struct space *space, const struct plan *plan);
 
 /* Fills recomputed[stage] with the number of layers, or the set of modules, that the table's

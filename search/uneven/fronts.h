@@ -1,5 +1,6 @@
 /* search/uneven/fronts.h - the dynamic program: for each stage and number of remaining layers it
- * finds the suffixes that no other suffix dominates (is at least as good in every key). A suffix is
+ * finds the suffixes that no other suffix dominates. One suffix dominates another if it is no
+ * larger in any key, the numbers that describe a suffix's cost (uneven/composition.h). A suffix is
  * the stages from some stage to the last, with their layers.
  *
  * A front is the set of these suffixes for one stage and one number of layers. The program takes

@@ -1,11 +1,12 @@
 /* search/uneven/lattice.h - the points of a space whose layers can be divided unevenly.
  *
  * A point is a plan of the space without a division of layers: it has a value of each searched word
- * (order, tp, cp, sp, microbatch, pp, zero, recompute) and a number of chunks per stage. The chunks
- * are in 1F1B or dealt (uneven/deal.h). With mixed recompute (recompute_mixes of the request),
- * block:N with a separate N per stage replaces `none` and `full` in 1F1B if the space has both. If
- * it has `none` and `selective`, each stage of a point with selective recompute repeats its own set
- * of modules, or none. A division of such a point is counted once, not once per set of modules. */
+ * (order, tp, cp, sp, microbatch, pp, zero, recompute) and a number of chunks per stage. Its layers
+ * are divided over 1F1B stages, or dealt to the chunks of each stage (uneven/deal.h). With mixed
+ * recompute (recompute_mixes of the request), block:N with a separate N per stage replaces `none`
+ * and `full` in 1F1B if the space has both. If it has `none` and `selective`, each stage of a point
+ * with selective recompute repeats its own set of modules, or none. A division of such a point is
+ * counted once, not once per set of modules. */
 #ifndef SEARCH_UNEVEN_LATTICE_H
 #define SEARCH_UNEVEN_LATTICE_H
 

@@ -2,8 +2,8 @@
  * kinds of blocks, for each number of layers on the earlier stages.
  *
  * Given its layers and recompute, a stage's times (evaluate_stage) and memory do not depend on the
- * other stages. So of all ways to hold k layers only the fastest that fits is needed: with block:N,
- * the one that recomputes the fewest layers, as k determines the forward time, each recomputed
+ * other stages. So of all ways to hold k layers only the fastest that fits is needed. With block:N
+ * this is the one that recomputes the fewest layers: k determines the forward time, each recomputed
  * layer lengthens the backward, and a longer backward makes no plan faster. If a plan lists the
  * recomputed modules of each stage, only the set of modules with the shortest backward is needed.
  * The set changes neither the forward nor messages. 1F1B's step is a maximum over sums of passes,
@@ -26,12 +26,12 @@ struct stage_option {
     /* with block:N the number of recomputed layers; if the plan lists modules for each stage, the
      * set of recomputed modules */
     int recomputed;
-    /* For one microbatch, blocking messages included, on the stage's first chunk if there are
-     * several. The backward is only that of the input gradients if weight gradients are computed
+    /* Times of one microbatch, blocking messages included; if the stage has several chunks, on the
+     * first. The backward is only that of the input gradients if weight gradients are computed
      * separately. */
     double forward_s, backward_s;
-    double others_s; /* the passes of the stage's other chunks, minus the time that pairs save on
-                        average */
+    double others_s; /* the passes of the stage's other chunks, minus the average time saved by
+                        running a forward and a backward as a pair */
     /* weights_s: the part of others_s for weight gradients. first_weights_s: the time of the first
      * chunk's weight gradients. */
     double weights_s, first_weights_s;
