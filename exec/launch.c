@@ -405,11 +405,12 @@ static bool judge(const struct launcher *launcher, int *status, struct err *err)
         *status = WEXITSTATUS(end);
     int still = rank_that_would_not_end(launcher);
     snprintf(where, sizeof where, "rank %d", still);
-    return still < 0 ? blame(launcher, err)
-                     : err_set(err, ERR_SYSTEM, where,
-                               "did not end on request and was killed; the run had ended because "
-                               "rank %d had failed",
-                               launcher->culprit);
+    return still < 0
+               ? blame(launcher, err)
+               : err_set(
+                     err, ERR_SYSTEM, where,
+                     "did not end when asked and was killed; the run ended because rank %d failed",
+                     launcher->culprit);
 }
 
 static void release(struct launcher *launcher)

@@ -149,12 +149,11 @@ const struct refusal run_refusals[] = {
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
     { "schedule", "schedules with two copies of each stage can't be run yet", has_two_copies },
     { "exchange",
-      "compressed or sparse exchanges of a tied embedding can't be run with chunks placed as a V "
-      "(down the stages and back up) yet",
+      "compressed or sparse exchanges of a tied embedding can't be run yet with chunks that go "
+      "down the stages and back up (a V)",
       exchanges_one_table_twice },
-    { "dtype", "only the precisions fp32, bf16 and fp16 can be run yet", has_another_precision },
-    { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
-      keeps_gradients_in_16_bits },
+    { "dtype", "so far only the precisions fp32, bf16 and fp16 can be run", has_another_precision },
+    { "grad", "so far gradients can be kept and reduced only in fp32", keeps_gradients_in_16_bits },
     { "optimizer", "only the optimizers adam, momentum and sgd can be run", has_another_optimizer },
     { "exchange",
       "compressed, robust and late gradients can't be run in fp16: they could hide an overflow, or "

@@ -340,9 +340,8 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
     if (!runs)
         return true;
     if (blocks_follow_experts(model))
-        return err_set(
-            err, ERR_INPUT, model->first_dense > 0 ? "first_dense" : "moe_step",
-            "expected no such key together with \"blocks\", which states the blocks with experts");
+        return err_set(err, ERR_INPUT, model->first_dense > 0 ? "first_dense" : "moe_step",
+                       "cannot be combined with \"blocks\", which states the blocks with experts");
     size_t count = json_array_size(runs);
     if (!json_is_array(runs) || count < 1 || count > MAX_BLOCK_RUNS)
         return err_set(err, ERR_INPUT, "blocks", "expected a list of 1 to %d runs of blocks",

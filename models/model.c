@@ -125,7 +125,7 @@ const struct field model_fields[] = {
     { F(shared_ffn), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
       .doc = "Total width of the shared experts, through which every token passes; 0: none." },
     { F(first_dense), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
-      .doc = "First blocks with a dense feed-forward in place of experts." },
+      .doc = "Number of first blocks that have a dense feed-forward in place of experts." },
     { F(moe_step), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
       .doc = "The last of every n blocks has experts; this is n. 0 or 1: all blocks have them." },
     { F(expert_groups), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
@@ -187,7 +187,7 @@ const struct field model_fields[] = {
           "Rank of the adapters of linear layers; then only adapters are trained. 0: no adapters. "
           "--train writes this key and the next two." },
     { F(trained_layers), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
-      .doc = "Last blocks that are trained, with the head; 0: all." },
+      .doc = "Number of last blocks that are trained, with the head; 0: all blocks are trained." },
     { TEXT(trained), .kind = FIELD_TEXT, .fallback = "",
       .doc = "Names of the weights that are trained or, with lora, of the layers that have "
              "adapters. Names are separated by commas, and * stands for any text; empty: all." },

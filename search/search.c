@@ -121,7 +121,8 @@ const char *search_leaves_out(const struct search_request *request, struct arena
         bool is_out;
         const char *words;
     } rows[] = {
-        { request->chunks == CHUNKS_EVEN, "splits that are not even (--space megatron)" },
+        { request->chunks == CHUNKS_EVEN,
+          "divisions of layers that are not even (--space megatron)" },
         { !request->uneven, "uneven layers per stage (--uneven)" },
         { !request->recompute_mixes, "recompute per stage (--recompute-mixes)" },
         { !request->recompute_modules, "other modules to recompute (--recompute-modules all)" },

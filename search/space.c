@@ -488,7 +488,7 @@ static const char *name_space(const struct space *space, const struct space_requ
     if (request->forbid && *words_begin(request->forbid))
         text_add(&name, "; without %s", words_begin(request->forbid));
     if (request->also) {
-        text_add(&name, "; also the values of ");
+        text_add(&name, "; also the settings of ");
         plan_write(request->also, &name);
     }
     return text_keep(&name, arena);

@@ -148,8 +148,8 @@ bool search_time_to_accuracy(const struct search_request *request, struct accura
     *result = (struct accuracy_result){ .proved = true };
     if (fixes(request->fix, "exchange") || fixes(request->fix, "dp"))
         return err_set(err, ERR_USAGE, "--fix",
-                       "the objective accuracy chooses dp and exchange, so --fix cannot contain "
-                       "them; found \"%s\"",
+                       "--objective time-to-accuracy chooses dp and exchange, so --fix cannot "
+                       "contain them; found \"%s\"",
                        request->fix);
     double start_s = clock_now_s();
     struct prepared prepared;

@@ -52,8 +52,10 @@ bool checkpoint_exchange_fits(const struct rank *rank, const struct checkpoint_h
 {
     struct exchange saved;
     if (header->replicas < 1 || !exchange_read(header->exchange, &saved, &(struct err){ 0 }))
-        return err_set(err, ERR_INPUT, "exchange", "%.79s in the checkpoint is not an exchange",
-                       header->exchange);
+        return err_set(
+            err, ERR_INPUT, "exchange",
+            "the checkpoint names the exchange \"%.79s\", which this program does not have",
+            header->exchange);
     if (!exchange_keeps(&saved) || checkpoint_is_of_layout(rank, header))
         return true;
     return err_set(err, ERR_INPUT, "exchange",

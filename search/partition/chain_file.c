@@ -69,8 +69,8 @@ static bool check_row(const struct operator_row *row, int index, struct err *err
     for (int i = 0; i < NUM_SHARDINGS; i++)
         if (beyond >> i & 1) {
             snprintf(where, sizeof where, "operators[%d].allowed", index);
-            return err_set(err, ERR_INPUT, where, "a %s cannot be %s", kind_names[row->kind],
-                           sharding_names[i]);
+            return err_set(err, ERR_INPUT, where, "a %s cannot have the sharding %s",
+                           kind_names[row->kind], sharding_names[i]);
         }
     if (row->kind == CHAIN_PRODUCT || row->width == 0)
         return true;

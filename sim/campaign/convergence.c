@@ -149,7 +149,7 @@ const char *const steps_basis_names[] = {
     [STEPS_BOUND] = "bound",
 };
 
-static const char own_runs[] = "theory's orders scaled to the runs of --convergence";
+static const char own_runs[] = "formulas of theory with constants from the runs of --convergence";
 
 /* Name of the published run from which the scale of this method's transient was taken. */
 static const char *source_of_transient(const struct exchange_use *use)

@@ -174,13 +174,12 @@ static bool read_level(const json_t *object, struct level *out, struct err *err)
         return err_set(
             err, ERR_INPUT, "link_bandwidth",
             is_mesh ? "is missing; expected the bandwidth of the link between two members of a mesh"
-                    : "is of fabric mesh; found fabric \"%s\"",
+                    : "needs fabric mesh; found fabric \"%s\"",
             out->fabric);
     if (out->link_bytes_per_s * (out->size - 1) > out->bytes_per_s * (1 + 1e-9))
         return err_set(
             err, ERR_INPUT, "link_bandwidth",
-            "expected links to %d others that have the bandwidth of a member together, or "
-            "less; found more",
+            "expected at most the member's `bandwidth` divided by its %d links; found more",
             out->size - 1);
     bool has_sockets = out->socket_size > 0;
     if (has_sockets != (out->socket_channel_bytes_per_s > 0) ||

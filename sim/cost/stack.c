@@ -282,12 +282,10 @@ const struct field stack_fields[] = {
              "all of its runs have in common, written by `fit`." },
     { .name = "slice_error", .kind = FIELD_NUMBER, AT(errors.slice), .min = 0, .max = 10,
       .fallback = "0",
-      .doc = "For such a stack: half width, in log time, of the change of this error if the slice "
-             "of a matrix that a tensor rank has is wider or narrower than usual by the factor e "
-             "(2.718); written by `fit`." },
+      .doc = "For such a stack: half width, in log time, of the additional error if a tensor rank's slice (hidden size / tp) is wider or narrower than usual_slice by the factor e (2.718); written by `fit`." },
     { .name = "usual_slice", .kind = FIELD_NUMBER, AT(errors.usual_slice), .min = 0, .max = 1e9,
       .fallback = "0",
-      .doc = "The usual slice: hidden size / tensor ranks, mean of the measured sources." },
+      .doc = "Mean of hidden size / tp over the measured sources." },
     { .name = "time_ratio", .kind = FIELD_NUMBER, AT(learned.time_ratio), .min = 0, .max = 100,
       .fallback = "0",
       .doc = "Factor on all times, found by `learn` from the user's own runs; 0: none; shipped "

@@ -112,7 +112,7 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
     if (microbatches >= plan->pp)
         return true;
     return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
-                   "interleaving needs as many microbatches as pp %d, not %d", plan->pp,
+                   "interleaving needs at least pp %d microbatches, not %d", plan->pp,
                    microbatches);
 }
 
@@ -148,7 +148,8 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
         return false;
     if (plan_is_mirrored(plan) && microbatches % 2 != 0)
         return err_set(err, ERR_INFEASIBLE, "schedule",
-                       "schedule %s sends half the microbatches from each end, and %d are odd",
+                       "schedule %s sends half of the microbatches from each end, so it needs an "
+                       "even number, not %d",
                        name, microbatches);
     struct schedule_shape shape = plan_shape(plan, of->global_batch);
     return generator->accepts(&shape, err);

@@ -107,7 +107,7 @@ static bool replays_exist(const struct plan_case *of, struct err *err)
     for (int part = 0; part < REPLAY_PER_OP; part++)
         if (missing >> part & 1)
             return err_set(err, ERR_INFEASIBLE, "recompute",
-                           "recompute=selective:%s names nothing that this model has",
+                           "recompute=selective:%s names a module that this model lacks",
                            replay_names[part]);
     return true;
 }
@@ -119,7 +119,7 @@ static bool replays_scale_once(const struct plan *plan, struct err *err)
     unsigned twice = plan_replays(plan) & (1u << REPLAY_NORM | 1u << REPLAY_EXPERT_ACTIVATION);
     return plan->precision != PRECISION_FP8_DELAYED || plan->replays == REPLAYS_PER_OP || !twice ||
            err_set(err, ERR_INFEASIBLE, "recompute",
-                   "fp8 with delayed scaling cannot repeat layernorm or moe_act alone");
+                   "fp8 with delayed scaling cannot recompute layernorm or moe_act alone");
 }
 
 /* Stages can repeat different modules only if each stage's process has its own arguments.
@@ -204,8 +204,9 @@ static const char *expert_overlap_lacks(const struct plan *plan)
         return "schedule=interleaved";
     bool replays_all = plan->recompute == RECOMPUTE_FULL && !has_pairs(plan);
     if ((plan->recompute > RECOMPUTE_SELECTIVE && !replays_all) || replays_rows)
-        return has_pairs(plan) ? "recompute that does not send rows again"
-                               : "recompute that does not send rows again, or of every layer";
+        return has_pairs(plan) ? "recompute that does not repeat the experts' all-to-alls"
+                               : "recompute that does not repeat the experts' all-to-alls, or "
+                                 "recompute of every layer";
     return NULL;
 }
 

@@ -220,8 +220,8 @@ bool stage_text_check(const struct stage_text *stages, const struct model *model
                        model->layers);
     if (stages->mtp != mtp)
         return err_set(err, ERR_INFEASIBLE, "stages",
-                       "%d modules that predict later tokens are laid out, not %d", stages->mtp,
-                       mtp);
+                       "the layout has %d modules that predict later tokens, but the model has %d",
+                       stages->mtp, mtp);
     int round = placement_round(placement, stages->mtp_chunk);
     int last_round = placement.chunks_per_stage - 1;
     return mtp == 0 || round == last_round ||

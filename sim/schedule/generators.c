@@ -167,6 +167,6 @@ bool accepts_one_chunk(const struct schedule_shape *shape, struct err *err)
 {
     if (shape->chunks_per_stage == 1)
         return true;
-    return err_set(err, ERR_INFEASIBLE, "schedule", "%d chunks on each stage; this schedule has 1",
-                   shape->chunks_per_stage);
+    return err_set(err, ERR_INFEASIBLE, "schedule",
+                   "this schedule has 1 chunk on each stage, not %d", shape->chunks_per_stage);
 }

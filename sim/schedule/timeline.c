@@ -108,12 +108,13 @@ static bool check_instr(const struct timeline *timeline, int rank, int i, const 
         return err_set(err, ERR_INPUT, where, "ends at %g s, before it starts at %g s",
                        times[i].end_s, times[i].start_s);
     if (before != NO_INSTR && times[i].start_s < times[before].end_s - slack_s)
-        return err_set(err, ERR_INPUT, where, "starts at %g s, before %d on its lane ends at %g s",
+        return err_set(err, ERR_INPUT, where,
+                       "starts at %g s, before instruction %d on the same lane ends at %g s",
                        times[i].start_s, before, times[before].end_s);
     if (instr->after != NO_INSTR && times[i].start_s < times[instr->after].end_s - slack_s)
         return err_set(err, ERR_INPUT, where,
-                       "starts at %g s, before %d that it needs ends at %g s", times[i].start_s,
-                       instr->after, times[instr->after].end_s);
+                       "starts at %g s, before instruction %d, which it needs, ends at %g s",
+                       times[i].start_s, instr->after, times[instr->after].end_s);
     return true;
 }
 

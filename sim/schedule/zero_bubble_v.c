@@ -105,9 +105,11 @@ bool v_accepts(const struct schedule_shape *shape, struct err *err)
 {
     if (shape->num_stages < 2)
         return err_set(err, ERR_INFEASIBLE, "schedule",
-                       "a V needs 2 or more pipeline stages, not %d", shape->num_stages);
+                       "a V-shaped schedule needs 2 or more pipeline stages, not %d",
+                       shape->num_stages);
     return shape->chunks_per_stage == 2 ||
-           err_set(err, ERR_INFEASIBLE, "schedule", "a V has 2 chunks on each stage (vpp2), not %d",
+           err_set(err, ERR_INFEASIBLE, "schedule",
+                   "a V-shaped schedule has 2 chunks on each stage (vpp2), not %d",
                    shape->chunks_per_stage);
 }
 

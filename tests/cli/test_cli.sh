@@ -544,7 +544,7 @@ shows '"memory_low_bytes": '
 hides '"tight": '
 run 0 "${spaces[@]}" --space even --json
 shows '"space_name": "even chunks; '
-shows '"leaves_out": "splits that are not even .--space megatron., '
+shows '"leaves_out": "divisions of layers that are not even .--space megatron., '
 run 0 --gpus 8 --model tiny --space all --json
 shows '"leaves_out": ""'
 run 2 --gpus 8 --model tiny --space most
@@ -556,7 +556,7 @@ mine="tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 if asks_large; then
     run 0 "${spaces[@]}" --space even --compare "$mine"
     shows '^    was faster than every plan of the requested space'
-    shows "also the values of tp8 cp2 pp16 "
+    shows "also the settings of tp8 cp2 pp16 "
     run 0 "${spaces[@]}" --fix "tp8 pp16" --compare "$mine" --json
     shows '"left_out": false'
 fi

@@ -320,7 +320,7 @@ static const struct {
     { "[\n{\"name\": \"a\", \"kind\": \"norm\", \"width\": 4}]", "2: operators[0].width",
       "a norm keeps the width of its input" },
     { "[\n{\"name\": \"a\", \"kind\": \"norm\", \"allowed\": [\"hidden\"]}]",
-      "2: operators[0].allowed", "a norm cannot be hidden" },
+      "2: operators[0].allowed", "a norm cannot have the sharding hidden" },
     { "[\n{\"name\": \"a\", \"size\": 4}]", "2: operators[0].size", "" },
     { "[\n{\"name\": \"a\", \"kind\": \"norm\"},\n{\"name\": \"b\", \"kind\": \"nrm\"}]",
       "3: operators[1].kind", "found \"nrm\"" },

@@ -150,7 +150,7 @@ START_TEST(a_search_names_the_parts_of_the_space_that_it_leaves_out)
     struct arena arena = { 0 };
     struct search_request request = { .chunks = CHUNKS_EVEN };
     ck_assert_str_eq(search_leaves_out(&request, &arena),
-                     "splits that are not even (--space megatron), "
+                     "divisions of layers that are not even (--space megatron), "
                      "uneven layers per stage (--uneven), "
                      "recompute per stage (--recompute-mixes), "
                      "other modules to recompute (--recompute-modules all), "

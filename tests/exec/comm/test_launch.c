@@ -297,9 +297,8 @@ START_TEST(a_stopped_rank_is_killed_and_named)
                             2, 0.1, &status, &err));
     ck_assert_int_eq(status, 75);
     ck_assert_str_eq(err.where, "rank 0");
-    ck_assert_str_eq(
-        err.msg,
-        "did not end on request and was killed; the run had ended because rank 1 had failed");
+    ck_assert_str_eq(err.msg,
+                     "did not end when asked and was killed; the run ended because rank 1 failed");
 }
 END_TEST
 

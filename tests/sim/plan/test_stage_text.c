@@ -160,7 +160,7 @@ static const struct {
     { "Ettttm|L", 2, 1, NULL },
     { "Ett|t|tL", 2, 0, "3 chunks are not a multiple of pp 2" },
     { "Ett|tL", 2, 0, "the chunks hold 3 of 4 layers" },
-    { "Ett|ttL", 2, 1, "0 modules that predict later tokens are laid out, not 1" },
+    { "Ett|ttL", 2, 1, "the layout has 0 modules that predict later tokens, but the model has 1" },
     { "Ett|ttm||L", 2, 1, "chunk 0 of rank 1; they need the rank's last, chunk 1" },
     { "Ett|tt|m|L", 2, 1, NULL },
 };
