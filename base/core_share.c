@@ -1,4 +1,4 @@
-/* The share of the time in which a process ran or waited for a core that it ran. */
+/* Measures how long the threads of a process ran, and how long they waited for a core. */
 #include "base/core_share.h"
 
 #include <dirent.h>

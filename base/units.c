@@ -22,9 +22,10 @@ struct unit {
     int use;
 };
 
-/* The base unit comes first. If two units are equally readable, the earlier one is written. Bits
- * per second and Gtok are read but never written, so that written files are uniform. Minutes are
- * not shown, so that a column of step times stays in seconds. */
+/* The base unit comes first. If two units are equally readable, the earlier one is written. READ:
+ * the unit is read only, so that files all use the same unit (weeks, bits per second, Gtok). WRITE:
+ * files also use it, but people are not shown it. BOTH: files and people. Minutes are not shown, so
+ * that a column of step times stays in seconds. */
 // clang-format off
 static const struct {
     const char *example;
@@ -128,7 +129,7 @@ static const struct unit *find(enum quantity quantity, const char *name)
     return NULL;
 }
 
-/* A number in text: `mantissa_length` characters of digits, times 10^exponent. */
+/* A number in text: a mantissa of `mantissa_length` characters, times 10^exponent. */
 struct decimal {
     int mantissa_length;
     int exponent;
