@@ -3,6 +3,7 @@
 #include "search/method.h"
 
 #include "models/training.h"
+#include "sim/memory/state_memory.h"
 
 /* fewest_gpus tries each divisor of a node's number of GPUs, each number of nodes up to
  * NODES_IN_A_ROW, then doublings up to MOST_GPUS. It then searches between the last number that
@@ -41,10 +42,9 @@ static bool is_hopeless(const struct other *other, int num_gpus)
     const struct search_request *request = other->search->request;
     const struct model *model = request->model;
     double trained = model_trained_parameters(model);
-    struct state_bytes state = plan_state_bytes(&request->base, model);
+    double least_bytes = least_optimizer_bytes(&other->system->stack, &request->base, model);
     return !plan_offloads(&request->base, OFFLOAD_OPTIMIZER) &&
-           trained * fmin(state.optimizer, state.matrix_optimizer) >
-               num_gpus * other->system->gpu.memory_bytes;
+           trained * least_bytes > num_gpus * other->system->gpu.memory_bytes;
 }
 
 static bool any_fits(const struct other *other, int num_gpus)

@@ -7,6 +7,7 @@
 #include "search/evaluators.h"
 #include "search/parts.h"
 #include "search/room.h"
+#include "sim/memory/state_memory.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -143,12 +144,12 @@ static void walk_block(void *context, size_t block, int id)
 static bool state_may_fit(const struct walk *walk)
 {
     const struct plan *base = &walk->space->base;
-    struct state_bytes state = plan_state_bytes(base, walk->space->model);
-    double least_bytes = state.gradients;
+    const struct model *model = walk->space->model;
+    double least_bytes = plan_state_bytes(base, model).gradients;
     if (!plan_offloads(base, OFFLOAD_OPTIMIZER))
-        least_bytes += fmin(state.optimizer, state.matrix_optimizer);
+        least_bytes += least_optimizer_bytes(&walk->system->stack, base, model);
     double room_bytes = walk->system->gpu.memory_bytes * walk->system->num_gpus;
-    return model_trained_parameters(walk->space->model) * least_bytes <= room_bytes;
+    return model_trained_parameters(model) * least_bytes <= room_bytes;
 }
 
 struct tally walk_run(const struct walk *walk, struct arena *arena)

@@ -279,6 +279,8 @@ struct stack_memory {
     bool low_gradients;
     /* Adam with 16-bit moments copies 16-bit gradients to fp32, as every other optimizer does */
     bool widens_gradients;
+    /* Adam with 16-bit moments keeps, of an fp32 master, the 16 bits that its bf16 weight lacks */
+    bool stores_remainders;
     /* gradients are freed after the optimizer; otherwise their buffers stay allocated */
     bool frees_gradients;
     /* ZeRO-3 shards the fp32 master weights and converts them to 16 bits when it gathers them */

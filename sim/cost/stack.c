@@ -158,6 +158,11 @@ const struct field stack_fields[] = {
       .doc = "Adam with 16-bit moments (adam-bf16) copies 16-bit gradients to fp32 for the update, as "
              "other optimizers do; no: it reads them as they are, unless fp8 scales are computed anew "
              "for each tensor." },
+    { .name = "stores_remainders", .kind = FIELD_BOOL, AT(memory.stores_remainders),
+      .fallback = "false",
+      .doc = "In bf16, Adam with 16-bit moments (adam-bf16) keeps 2 instead of 4 bytes of each fp32 "
+             "master weight, the 16 bits that the bf16 weight lacks, unless it copies gradients to "
+             "fp32." },
     { .name = "frees_gradients", .kind = FIELD_BOOL, AT(memory.frees_gradients), .fallback = "false",
       .doc = "Gradients are freed after the optimizer and allocated again by the next backward; no: "
              "buffers hold them all the time." },

@@ -32,11 +32,22 @@ static double gradient_bytes(const struct memory_input *in, const struct state_b
  * (Megatron Core, distrib_optimizer.py, decoupled_grad), unless scales are computed anew for each
  * tensor or the stack's settings prevent it (optimizer_config.py,
  * use_precision_aware_optimizer_no_fp8_or_ds_fp8). */
-static bool reads_narrow_gradients(const struct memory_input *in)
+static bool reads_narrow_gradients(const struct stack *stack, const struct plan *plan)
 {
-    const struct recipe *recipe = precision_recipe(in->plan->precision);
-    bool widens = recipe ? recipe->requantizes : in->system->stack.memory.widens_gradients;
-    return in->plan->optimizer == OPTIMIZER_ADAM_BF16 && !widens;
+    const struct recipe *recipe = precision_recipe(plan->precision);
+    bool widens = recipe ? recipe->requantizes : stack->memory.widens_gradients;
+    return plan->optimizer == OPTIMIZER_ADAM_BF16 && !widens;
+}
+
+/* Bytes per parameter that masters take less than in fp32. Adam of Transformer Engine keeps the 16
+ * bits of an fp32 master that its bf16 weight lacks (fused_adam.py, store_param_remainders), if it
+ * manages the masters, as it does if it reads 16-bit gradients. */
+static double shared_master_bytes(const struct stack *stack, const struct plan *plan)
+{
+    bool is_bf16 = plan_state_has_master(plan) && !precision_recipe(plan->precision) &&
+                   precision_value_dtype(plan->precision) == DTYPE_BF16;
+    return stack->memory.stores_remainders && is_bf16 && reads_narrow_gradients(stack, plan) ? 2
+                                                                                             : 0;
 }
 
 /* Further bytes per parameter while the optimizer runs. It copies 16-bit gradients to fp32, all at
@@ -48,7 +59,7 @@ static double widened_bytes(const struct memory_input *in)
     const struct plan *plan = in->plan;
     bool has_own = plan->gradient_dtype != DTYPE_FP32 || keeps_own_gradients(in);
     bool is_masters = plan_state_has_master(plan);
-    return has_own && is_masters && !reads_narrow_gradients(in) &&
+    return has_own && is_masters && !reads_narrow_gradients(&in->system->stack, plan) &&
                    !stack_runtime(&in->system->stack)->walks_passes
                ? 4
                : 0;
@@ -109,7 +120,8 @@ static void add_optimizer(struct stage_memory *memory, const struct memory_input
 {
     double widened = widened_bytes(in);
     double widened_in_state = plan_state_widens(in->plan) ? widened : 0;
-    memory->optimizer_bytes = owned * (state->optimizer - widened_in_state);
+    double shared = shared_master_bytes(&in->system->stack, in->plan);
+    memory->optimizer_bytes = owned * (state->optimizer - widened_in_state - shared);
     memory->optimizer_bytes += whole * (state->matrix_optimizer - widened_in_state);
     memory->step_bytes = (owned + whole) * widened;
     if (plan_offloads(in->plan, OFFLOAD_OPTIMIZER))
@@ -175,4 +187,11 @@ double mean_state_bytes(const struct memory_input *in)
         all.gradients_bytes = summed_gradients_bytes(in, &held);
     return (all.weights_bytes + all.gradients_bytes + all.optimizer_bytes + all.step_bytes) /
            in->plan->pp;
+}
+
+double least_optimizer_bytes(const struct stack *stack, const struct plan *plan,
+                             const struct model *model)
+{
+    struct state_bytes state = plan_state_bytes(plan, model);
+    return fmin(state.optimizer - shared_master_bytes(stack, plan), state.matrix_optimizer);
 }
