@@ -160,8 +160,8 @@ static const char *sort_of(const struct learned_stack *entry)
 static void print_lesson(const struct lesson *lesson)
 {
     const struct learned_stack *after = lesson->after;
-    printf("  %s%s: all times x %.3f, before x %.3f; standard deviation %.1f %%, before %.1f %%; "
-           "%d run%s on",
+    printf("  %s%s: factor on all times %.3f (before: %.3f), its standard deviation %.1f %% "
+           "(before: %.1f %%); %d run%s on",
            after->stack, after->experts ? ", with experts" : "", after->time_ratio,
            lesson->ratio_before, 100 * after->ratio_error, 100 * lesson->error_before, after->runs,
            after->runs == 1 ? "" : "s");

@@ -239,16 +239,17 @@ static void print_proposals(struct tune_answer *answer, const struct options *op
         const char *words = flag_change_words(&of->flags[of->next[i].trial], &answer->t.arena);
         printf("run %d     ", i + 1);
         print_rival(of, trial->rival);
-        printf(" on %d GPUs, batch %.0f: raises this probability to %.0f %%, yields %.2g bits of "
-               "information\n          %s\n",
-               trial->gpus, trial->batch, 100 * of->next[i].outlook.p_best,
+        printf(" on %d GPUs, batch %.0f: its measured time would raise P(within %.0f %% of the "
+               "fastest) to %.0f %%; it yields %.2g bits of information\n          %s\n",
+               trial->gpus, trial->batch, 100 * CLOSE_TO_BEST, 100 * of->next[i].outlook.p_best,
                of->next[i].outlook.bits, *words ? words : "as it is");
     }
     if (of->num_next > 0 && !options->output)
-        printf("\nnext  simsearch tune ... --propose -o runs.json, fill in the times and give it "
-               "together with the logs\n");
+        printf("\nnext  simsearch tune ... --propose -o runs.json; fill in the times in runs.json, "
+               "then give it to tune with the logs\n");
     else if (of->num_next > 0)
-        printf("\nnext  fill in step_s, or log, in %s, and give it together with the logs\n",
+        printf("\nnext  fill in step_s or log of each run in %s, then give this file to tune with "
+               "the logs\n",
                options->output);
 }
 

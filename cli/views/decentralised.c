@@ -212,15 +212,16 @@ json_t *decentralised_entries(struct err *err)
 
 static void print_times(const struct decentralised *table, FILE *to)
 {
-    fprintf(to, "| workload | GPUs | exchange | of | predicted | printed | error |\n"
+    fprintf(to, "| workload | GPUs | exchange | quantity | predicted | published | error |\n"
                 "|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < table->count; i++) {
         const struct decentralised_row *row = &table->at[i];
         double unit = row->is_training ? 3600 : 1e-3;
         fprintf(to, "| %s | %d | `%s` | %s | %.4g %s | %.4g %s | %+.1f %% |\n", row->workload,
-                row->gpus, row->exchange, row->is_training ? "a training" : "a batch",
-                row->predicted / unit, row->is_training ? "h" : "ms", row->published / unit,
-                row->is_training ? "h" : "ms", 100 * (row->predicted / row->published - 1));
+                row->gpus, row->exchange,
+                row->is_training ? "whole training" : "exchange of a batch", row->predicted / unit,
+                row->is_training ? "h" : "ms", row->published / unit, row->is_training ? "h" : "ms",
+                100 * (row->predicted / row->published - 1));
     }
 }
 
@@ -308,7 +309,7 @@ void decentralised_print(FILE *to)
 {
     struct decentralised table;
     struct err err = { 0 };
-    fprintf(to, "# Decentralised training, predicted and printed\n\n");
+    fprintf(to, "# Decentralised training, predicted and published\n\n");
     for (int i = 0; i < num_workloads; i++)
         fprintf(to, "- %s: %.4g parameters, %.3g FLOPs in the forward of %s. %s\n",
                 workloads[i].name, workloads[i].parameters, workloads[i].forward_flops,
