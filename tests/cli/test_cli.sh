@@ -896,7 +896,7 @@ run 0 list models -v
 shows 'source: '
 run 0 list decentralised
 # shellcheck disable=SC2016
-shows '^\| resnet-50 \| 256 \| `ring` \| a batch \| 2[0-9.]+ ms \| 278 ms \|'
+shows '^\| resnet-50 \| 256 \| `ring` \| exchange of a batch \| 2[0-9.]+ ms \| 278 ms \|'
 # shellcheck disable=SC2016
 shows '^\| `topk:0.01` \| - \| - \| 0.01 \|'
 run 0 list decentralised --json
