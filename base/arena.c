@@ -1,6 +1,7 @@
 /* Memory that is allocated piecewise and released at once. */
 #include "base/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,12 @@ void *arena_grow(void *old, size_t bytes)
     if (!grown)
         arena_exhausted(bytes);
     return grown;
+}
+
+void *arena_extend(void *array, size_t count, size_t size)
+{
+    bool is_full = (count & (count - 1)) == 0;
+    return is_full ? arena_grow(array, 2 * (count + 1) * size) : array;
 }
 
 /* Each block is twice the one before, so that a large arena has few blocks; growth is bounded, so

@@ -47,5 +47,9 @@ void arena_on_exhaustion(void (*hook)(size_t bytes));
 _Noreturn void arena_exhausted(size_t bytes);
 /* realloc that never returns NULL, for arrays that grow. The caller frees the memory. */
 void *arena_grow(void *old, size_t bytes);
+/* Makes room for one more element in an array that grows one by one from NULL and has `count`
+ * elements of `size` bytes. The room is enlarged when `count` is a power of two, so that no
+ * capacity need be stored; the count may also fall. The caller frees the memory. */
+void *arena_extend(void *array, size_t count, size_t size);
 
 #endif

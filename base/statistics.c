@@ -4,9 +4,7 @@
 
 static int compare(const void *a, const void *b)
 {
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
+    return numbers_order(*(const double *)a, *(const double *)b);
 }
 
 void numbers_sort(double *numbers, size_t count)

@@ -4,6 +4,12 @@
 
 #include <stddef.h>
 
+/* -1, 0 or 1: a is less than, equal to or greater than b. */
+static inline int numbers_order(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
 void numbers_sort(double *numbers, size_t count); /* sorts in rising order, in place */
 
 /* The median of count > 0 numbers, which it sorts; for an even count, the upper of the middle

@@ -1,6 +1,8 @@
 /* Compares plans by the time of the whole run, including failures and checkpoints. */
 #include "search/effective.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -47,9 +49,8 @@ struct ordered {
 static int compare_runs(const void *a, const void *b)
 {
     const struct ordered *left = a, *right = b;
-    if (left->run_s != right->run_s)
-        return left->run_s < right->run_s ? -1 : 1;
-    return left->place < right->place ? -1 : 1;
+    int order = numbers_order(left->run_s, right->run_s);
+    return order ? order : left->place - right->place;
 }
 
 /* A lower bound of the run time of every plan whose step takes as long as this one's. */

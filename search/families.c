@@ -1,15 +1,14 @@
 /* Lists of families, which are sets of plans that differ only in recompute and ZeRO. */
 #include "search/families.h"
 
+#include "base/statistics.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 void families_add(struct families *families, struct family family)
 {
-    if (families->count == families->capacity) {
-        families->capacity = 2 * families->capacity + 64;
-        families->at = arena_grow(families->at, families->capacity * sizeof *families->at);
-    }
+    families->at = arena_extend(families->at, families->count, sizeof *families->at);
     families->at[families->count++] = family;
 }
 
@@ -17,11 +16,9 @@ static int compare_families(const void *a, const void *b)
 {
     const struct family *left = a;
     const struct family *right = b;
-    if (left->floor_s != right->floor_s)
-        return left->floor_s < right->floor_s ? -1 : 1;
-    if (left->block != right->block)
-        return left->block < right->block ? -1 : 1;
-    return left->split - right->split;
+    int by_floor = numbers_order(left->floor_s, right->floor_s);
+    int by_block = numbers_order((double)left->block, (double)right->block);
+    return by_floor ? by_floor : by_block ? by_block : left->split - right->split;
 }
 
 void families_sort(struct family *at, size_t count)
@@ -33,9 +30,10 @@ void families_sort(struct family *at, size_t count)
 struct families families_join(struct families *found, int jobs, struct arena *arena)
 {
     struct families all = { 0 };
+    size_t count = 0;
     for (int i = 0; i < jobs; i++)
-        all.capacity += found[i].count;
-    all.at = ARENA_ARRAY(arena, struct family, all.capacity);
+        count += found[i].count;
+    all.at = ARENA_ARRAY(arena, struct family, count);
     for (int i = 0; i < jobs; i++) {
         if (found[i].count > 0)
             memcpy(&all.at[all.count], found[i].at, found[i].count * sizeof *found[i].at);

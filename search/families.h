@@ -17,7 +17,7 @@ struct family {
 
 struct families {
     struct family *at;
-    size_t count, capacity;
+    size_t count;
 };
 
 /* Grows the list. families_join frees it. */

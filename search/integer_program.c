@@ -12,11 +12,9 @@
 
 /* --- building --------------------------------------------------------------------------------- */
 
-/* Makes space for one more element; the capacity is a power of two. */
 static void *grow(void *array, int count, size_t size)
 {
-    bool is_full = (count & (count - 1)) == 0;
-    return is_full ? arena_grow(array, 2 * ((size_t)count + 1) * size) : array;
+    return arena_extend(array, (size_t)count, size);
 }
 
 int program_add_column(struct integer_program *program, struct program_column column)

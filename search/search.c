@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/length.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "search/effective.h"
 #include "search/evaluators.h"
@@ -22,9 +23,8 @@ static int compare_exclusions(const void *a, const void *b)
 {
     const struct exclusion *left = a;
     const struct exclusion *right = b;
-    if (left->count != right->count)
-        return left->count > right->count ? -1 : 1;
-    return strcmp(left->rule, right->rule);
+    int order = numbers_order(right->count, left->count);
+    return order ? order : strcmp(left->rule, right->rule);
 }
 
 static void add_exclusion(struct search_result *result, const char *rule, const char *summary,

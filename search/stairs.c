@@ -31,10 +31,7 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
     size_t end = index;
     while (end < stairs->count && stairs->at[end].step_s >= step_s)
         end++;
-    if (stairs->count == stairs->capacity) {
-        stairs->capacity = 2 * stairs->capacity + 64;
-        stairs->at = arena_grow(stairs->at, stairs->capacity * sizeof *stairs->at);
-    }
+    stairs->at = arena_extend(stairs->at, stairs->count, sizeof *stairs->at);
     memmove(&stairs->at[index + 1], &stairs->at[end], (stairs->count - end) * sizeof *stairs->at);
     stairs->at[index] = (struct stair){ bytes, step_s };
     stairs->count += index + 1 - end;

@@ -16,7 +16,7 @@ enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 
 struct plans {
     struct ranked_plan *at;
-    size_t count, capacity;
+    size_t count;
 };
 
 struct worker {
@@ -171,10 +171,7 @@ static void list_families(struct run *run, struct arena *arena)
 
 static void keep_plan(struct plans *kept, const struct ranked_plan *plan)
 {
-    if (kept->count == kept->capacity) {
-        kept->capacity = 2 * kept->capacity + 64;
-        kept->at = arena_grow(kept->at, kept->capacity * sizeof *kept->at);
-    }
+    kept->at = arena_extend(kept->at, kept->count, sizeof *kept->at);
     kept->at[kept->count++] = *plan;
 }
 

@@ -14,7 +14,7 @@ struct stairs {
     struct stair {
         double bytes, step_s;
     } * at;
-    size_t count, capacity;
+    size_t count;
 };
 void stairs_add(struct stairs *stairs, double bytes, double step_s);
 /* Whether a known plan with at most `bytes` is clearly faster than step_s. */

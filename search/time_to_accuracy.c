@@ -3,6 +3,7 @@
 #include "search/time_to_accuracy.h"
 
 #include "base/clock.h"
+#include "base/statistics.h"
 #include "search/evaluators.h"
 #include "search/method.h"
 #include "search/search.h"
@@ -137,9 +138,8 @@ static bool try_exchange(struct trial *trial, const struct exchange *exchange, s
 static int compare_seconds(const void *a, const void *b)
 {
     const struct accurate_plan *left = a, *right = b;
-    if (left->to.seconds != right->to.seconds)
-        return left->to.seconds < right->to.seconds ? -1 : 1;
-    return left->scored.plan.exchange.method - right->scored.plan.exchange.method;
+    int order = numbers_order(left->to.seconds, right->to.seconds);
+    return order ? order : left->scored.plan.exchange.method - right->scored.plan.exchange.method;
 }
 
 bool search_time_to_accuracy(const struct search_request *request, struct accuracy_result *result,

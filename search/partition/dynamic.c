@@ -4,6 +4,8 @@
  * dropped. */
 #include "search/partition/partition.h"
 
+#include "base/statistics.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,15 +61,12 @@ struct label {
 
 struct labels {
     struct label *at;
-    int count, capacity;
+    int count;
 };
 
 static void push(struct labels *labels, const struct label *label)
 {
-    if (labels->count == labels->capacity) {
-        labels->capacity = 2 * labels->capacity + 16;
-        labels->at = arena_grow(labels->at, (size_t)labels->capacity * sizeof *labels->at);
-    }
+    labels->at = arena_extend(labels->at, (size_t)labels->count, sizeof *labels->at);
     labels->at[labels->count++] = *label;
 }
 
@@ -123,13 +122,10 @@ static int compare(const void *a, const void *b)
 {
     const struct label *left = a;
     const struct label *right = b;
-    if (left->key != right->key)
-        return left->key < right->key ? -1 : 1;
-    if (left->cost != right->cost)
-        return left->cost < right->cost ? -1 : 1;
-    if (left->bytes != right->bytes)
-        return left->bytes < right->bytes ? -1 : 1;
-    return memcmp(left->of, right->of, sizeof left->of);
+    int order = numbers_order(left->key, right->key);
+    order = order ? order : numbers_order(left->cost, right->cost);
+    order = order ? order : numbers_order(left->bytes, right->bytes);
+    return order ? order : memcmp(left->of, right->of, sizeof left->of);
 }
 
 /* Labels are sorted by key, then cost. A label stays if it is the first with its key or keeps fewer

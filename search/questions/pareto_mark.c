@@ -1,6 +1,8 @@
 /* Marks the points on the Pareto front of three keys, each of which is better when smaller. */
 #include "search/questions/pareto.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,10 +26,10 @@ struct swept {
 
 static int compare_from(const struct swept *a, const struct swept *b, int first)
 {
-    for (int i = first; i < PARETO_KEYS; i++)
-        if (a->point.key[i] != b->point.key[i])
-            return a->point.key[i] < b->point.key[i] ? -1 : 1;
-    return 0;
+    int order = 0;
+    for (int i = first; i < PARETO_KEYS && !order; i++)
+        order = numbers_order(a->point.key[i], b->point.key[i]);
+    return order;
 }
 
 static int by_all_keys(const void *a, const void *b)

@@ -171,7 +171,7 @@ struct regions {
     int count, num_cut;
     struct part whole;
     struct plan *plans; /* [0]: the choice */
-    int num_plans, capacity;
+    int num_plans;
     double limit; /* a plan counts as faster if the logarithm of the times' ratio exceeds this */
     double most_timed;
     double *faster, *closest; /* [plan]: volume of the parts in which the plan is proved faster, or
@@ -367,10 +367,7 @@ static void meet_block(void *context, size_t block, int worker)
 
 static void add_plan(struct regions *r, const struct plan *plan)
 {
-    if (r->num_plans == r->capacity) {
-        r->capacity = 2 * r->capacity + 64;
-        r->plans = arena_grow(r->plans, (size_t)r->capacity * sizeof *r->plans);
-    }
+    r->plans = arena_extend(r->plans, (size_t)r->num_plans, sizeof *r->plans);
     r->plans[r->num_plans++] = *plan;
 }
 
@@ -612,15 +609,12 @@ static size_t column_of(const int *open, int count, int plan)
 
 struct queue {
     struct part *at;
-    size_t first, count, capacity;
+    size_t first, count;
 };
 
 static void push(struct queue *queue, const struct part *part)
 {
-    if (queue->count == queue->capacity) {
-        queue->capacity = 2 * queue->capacity + 64;
-        queue->at = arena_grow(queue->at, queue->capacity * sizeof *queue->at);
-    }
+    queue->at = arena_extend(queue->at, queue->count, sizeof *queue->at);
     queue->at[queue->count++] = *part;
 }
 

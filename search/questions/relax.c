@@ -4,6 +4,7 @@
 #include "search/questions/relax.h"
 
 #include "base/clock.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "search/counts.h"
 #include "search/probe.h"
@@ -114,13 +115,6 @@ static void list_batches(const struct space *space, double asked, struct batches
     }
 }
 
-static int compare_batches(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static bool add_changed_batch(const struct search_request *request, double batch,
                               struct relaxations *out)
 {
@@ -152,7 +146,7 @@ static void relax_batch(const struct search_request *request, const struct searc
         prepared.space.microbatch.count == 0)
         return;
     list_batches(&prepared.space, asked, &batches);
-    qsort(batches.at, (size_t)batches.count, sizeof *batches.at, compare_batches);
+    numbers_sort(batches.at, (size_t)batches.count);
     for (int i = batches.count - 1; i >= 0; i--)
         if (batches.at[i] < asked && add_changed_batch(request, batches.at[i], out))
             break;

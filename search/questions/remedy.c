@@ -2,6 +2,7 @@
  * it fits. */
 #include "search/questions/remedy.h"
 
+#include "base/statistics.h"
 #include "models/precision.h"
 #include "models/replay.h"
 #include "sim/engine/simulate.h"
@@ -126,9 +127,8 @@ static void try_pairs(const struct trying *of, const struct plan *plan,
 
 static int by_time(const void *a, const void *b)
 {
-    double x = ((const struct scored_plan *)a)->prediction.step_s;
-    double y = ((const struct scored_plan *)b)->prediction.step_s;
-    return (x > y) - (x < y);
+    return numbers_order(((const struct scored_plan *)a)->prediction.step_s,
+                         ((const struct scored_plan *)b)->prediction.step_s);
 }
 
 int search_remedies(const struct system *system, const struct model *model, const struct plan *plan,

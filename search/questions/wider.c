@@ -3,6 +3,7 @@
 #include "search/questions/wider.h"
 
 #include "base/length.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "search/probe.h"
 #include "search/search.h"
@@ -21,8 +22,7 @@ static bool is_fixed(const struct search_request *request, const char *token)
 
 static bool may_be_uneven(const struct search_request *request, const struct plan *best)
 {
-    return !request->uneven && !is_fixed(request, "stages") && best->pp > 1 &&
-           best->schedule[0] == '\0';
+    return !request->uneven && !is_fixed(request, "stages") && !*best->schedule;
 }
 
 /* Whether stages may recompute different numbers of layers; this helps only if the plan uses
@@ -30,14 +30,13 @@ static bool may_be_uneven(const struct search_request *request, const struct pla
 static bool may_mix(const struct search_request *request, const struct plan *best)
 {
     return !request->recompute_mixes && !is_fixed(request, "recompute") && best->pp > 1 &&
-           best->vpp == 1 && best->schedule[0] == '\0' && best->recompute == RECOMPUTE_FULL;
+           best->vpp == 1 && !*best->schedule && best->recompute == RECOMPUTE_FULL;
 }
 
 static bool may_move(const struct search_request *request, const struct plan *best)
 {
     (void)best;
-    return !request->placement && !is_fixed(request, "order") &&
-           request->system->cluster.num_levels > 1;
+    return !request->placement && !is_fixed(request, "order");
 }
 
 static void add_uneven(struct search_request *request)
@@ -60,25 +59,23 @@ static void add_placement(struct search_request *request)
 static void add_fixed(const struct search_request *request, const struct plan *best, bool mixes,
                       bool deals, struct text *fix)
 {
-    bool is_plain = !mixes && best->recompute <= RECOMPUTE_FULL;
     for (int i = 0; i < num_axes; i++)
         if (!axes[i]->is_folded)
             text_add(fix, "%s%d ", axes[i]->name, best->degree[i]);
     text_add(fix, "mb%d sp%d zero%d", best->microbatch, best->sp, best->zero);
     if (!deals || is_fixed(request, "vpp"))
         text_add(fix, " vpp%d", best->vpp);
-    if (is_plain && best->recompute == RECOMPUTE_SELECTIVE) {
+    if (best->recompute == RECOMPUTE_SELECTIVE) {
         text_add(fix, " recompute=");
         plan_write_selective(best, fix);
-    } else if (is_plain) {
+    } else if (!mixes && best->recompute <= RECOMPUTE_FULL) {
         text_add(fix, " recompute=%s", recompute_names[best->recompute]);
     }
 }
 
 static int by_gain(const void *a, const void *b)
 {
-    double left = ((const struct wider *)a)->gain, right = ((const struct wider *)b)->gain;
-    return (left < right) - (left > right);
+    return numbers_order(((const struct wider *)b)->gain, ((const struct wider *)a)->gain);
 }
 
 int search_wider(const struct search_request *request, const struct scored_plan *best,
@@ -102,7 +99,6 @@ int search_wider(const struct search_request *request, const struct scored_plan 
         struct search_request wider = search_including(request, &best->plan);
         add_fixed(request, &best->plan, rows[i].mixes, rows[i].deals, &fix);
         wider.fix = text_get(&fix);
-        wider.top = 1;
         wider.limit_s = best->prediction.step_s * (1 - wider_least_gain);
         rows[i].add(&wider);
         struct probe probe = probe_best(&wider, arena);

@@ -28,9 +28,9 @@ struct expander {
     int *most;    /* [stage]: the most layers of any option that fits */
     double asked; /* number of calls of request->least_s */
     struct node *nodes;
-    int num_nodes, node_capacity;
+    int num_nodes;
     int *heap; /* open nodes, the least bound first */
-    int num_open, open_capacity;
+    int num_open;
 };
 
 static double cut_s(const struct expander *e)
@@ -60,14 +60,8 @@ static void swap(int *a, int *b)
 
 static void push(struct expander *e, const struct node *node)
 {
-    if (e->num_nodes == e->node_capacity) {
-        e->node_capacity = 2 * e->num_nodes + 256;
-        e->nodes = arena_grow(e->nodes, (size_t)e->node_capacity * sizeof *e->nodes);
-    }
-    if (e->num_open == e->open_capacity) {
-        e->open_capacity = 2 * e->num_open + 256;
-        e->heap = arena_grow(e->heap, (size_t)e->open_capacity * sizeof *e->heap);
-    }
+    e->nodes = arena_extend(e->nodes, (size_t)e->num_nodes, sizeof *e->nodes);
+    e->heap = arena_extend(e->heap, (size_t)e->num_open, sizeof *e->heap);
     e->nodes[e->num_nodes] = *node;
     e->heap[e->num_open] = e->num_nodes++;
     for (int i = e->num_open++; i > 0 && comes_before(e, e->heap[i], e->heap[(i - 1) / 2]);

@@ -10,7 +10,7 @@
 /* A front under construction, on the heap, as its size is not known in advance. */
 struct growing {
     struct front_entry *at;
-    int count, capacity;
+    int count;
 };
 
 /* Relative tolerance: times summed in different orders differ in their last bits, and suffixes that
@@ -48,10 +48,7 @@ static void offer(struct growing *front, const struct front_entry *entry)
     for (int i = 0; i < front->count; i++)
         if (!dominates(&entry->suffix, &front->at[i].suffix))
             front->at[kept++] = front->at[i];
-    if (kept == front->capacity) {
-        front->capacity = 2 * kept + 16;
-        front->at = arena_grow(front->at, (size_t)front->capacity * sizeof *front->at);
-    }
+    front->at = arena_extend(front->at, (size_t)kept, sizeof *front->at);
     front->at[kept++] = *entry;
     front->count = kept;
 }

@@ -4,6 +4,7 @@
 #include "search/uneven/lattice.h"
 
 #include "base/parallel.h"
+#include "base/statistics.h"
 #include "search/evaluators.h"
 #include "search/room.h"
 #include "search/tally.h"
@@ -163,10 +164,7 @@ static void keep_point(struct collector *collector, const struct plan *plan, dou
                        double floor_s)
 {
     struct lattice *found = &collector->finder->found;
-    if (found->count == found->capacity) {
-        found->capacity = 2 * found->capacity + 64;
-        found->at = arena_grow(found->at, found->capacity * sizeof *found->at);
-    }
+    found->at = arena_extend(found->at, found->count, sizeof *found->at);
     struct lattice_point *point = &found->at[found->count++];
     *point = (struct lattice_point){ .plan = *plan,
                                      .nearly_even = plan->chunk_layers,
@@ -526,9 +524,8 @@ static int by_floor(const void *a, const void *b)
 {
     const struct lattice_point *left = a;
     const struct lattice_point *right = b;
-    if (left->floor_s != right->floor_s)
-        return left->floor_s < right->floor_s ? -1 : 1;
-    return left->number < right->number ? -1 : 1;
+    int order = numbers_order(left->floor_s, right->floor_s);
+    return order ? order : numbers_order((double)left->number, (double)right->number);
 }
 
 static void begin_finders(struct listing *listing, int jobs, struct arena *arena)
@@ -548,9 +545,10 @@ static struct lattice gather(struct listing *listing, int jobs, struct tally *ta
                              struct arena *arena)
 {
     struct lattice all = { 0 };
+    size_t count = 0;
     for (int i = 0; i < jobs; i++)
-        all.capacity += listing->finders[i].found.count;
-    all.at = ARENA_ARRAY(arena, struct lattice_point, all.capacity);
+        count += listing->finders[i].found.count;
+    all.at = ARENA_ARRAY(arena, struct lattice_point, count);
     for (int i = 0; i < jobs; i++) {
         struct finder *finder = &listing->finders[i];
         for (size_t j = 0; j < finder->found.count; j++)

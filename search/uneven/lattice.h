@@ -26,7 +26,7 @@ struct lattice_point {
 
 struct lattice {
     struct lattice_point *at; /* by rising floor; equal floors in the order of the space */
-    size_t count, capacity;
+    size_t count;
 };
 
 /* The reason why stages of the space cannot have different numbers of layers; NULL if they can. */

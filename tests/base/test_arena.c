@@ -132,6 +132,22 @@ static void exit_with_3(size_t bytes)
     exit(3);
 }
 
+/* The array grows one by one, and loses half of its elements now and then. */
+START_TEST(an_extended_array_keeps_its_elements)
+{
+    int *numbers = NULL;
+    size_t count = 0;
+    for (int turn = 0; turn < 1000; turn++) {
+        numbers = arena_extend(numbers, count, sizeof *numbers);
+        numbers[count] = (int)count;
+        count = turn % 100 == 99 ? count / 2 : count + 1;
+        for (size_t i = 0; i < count; i++)
+            ck_assert_int_eq(numbers[i], (int)i);
+    }
+    free(numbers);
+}
+END_TEST
+
 START_TEST(exhaustion_calls_the_hook)
 {
     arena_on_exhaustion(exit_with_3);
@@ -171,6 +187,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_rewound_arena_reuses_its_newest_block);
     tcase_add_test(tc, typed_macros_allocate_room_for_all_elements);
     tcase_add_test(tc, growing_keeps_the_contents);
+    tcase_add_test(tc, an_extended_array_keeps_its_elements);
     tcase_add_exit_test(tc, exhaustion_calls_the_hook, 3);
     tcase_add_exit_test(tc, an_array_whose_size_overflows_is_exhaustion, 3);
     tcase_add_test_raise_signal(tc, a_hook_that_returns_aborts, SIGABRT);

@@ -23,16 +23,17 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-/* The options in the order of the table, each with a method that is not the default one. */
+/* The options in the order of the table, each with a method that is not the default one if another
+ * searches the same plans. */
 enum { UNEVEN, MIXES, PLACEMENT, NUM_OPTIONS };
 static const struct {
     const char *name, *method;
 } options[NUM_OPTIONS] = { { "--uneven", "milp" },
-                           { "--recompute-mixes", "milp" },
+                           { "--recompute-mixes", "bnb" },
                            { "--placement", "exhaustive" } };
 
-/* A plan, the words fixed by the request, and the words that must be fixed when an option is added;
- * NULL: the option must not be searched. */
+/* A plan, the words fixed by the request, and
+ * the words that must be fixed when an option is added; NULL: the option must not be searched. */
 static const struct {
     const char *layout, *fix, *words[NUM_OPTIONS];
 } rows[] = {
@@ -78,6 +79,9 @@ static const struct {
     { "tp2 pp4 dp2 mb1 zero1 order=pp-dp-cp-tp",
       "order=pp-dp-cp-tp",
       { "tp2 cp1 pp4 dp2 mb1 sp0 zero1 recompute=none", NULL, NULL } },
+    { "pp4 dp4 mb1 zero1 schedule=zb-h1",
+      NULL,
+      { NULL, NULL, "tp1 cp1 pp4 dp4 mb1 sp0 zero1 vpp1 recompute=none" } },
     { "pp4 dp4 mb1 zero1 stages=7,7,7,3", "stages=7,7,7,3", { NULL, NULL, NULL } },
     { "pp4 dp4 mb2 zero1 schedule=gpipe recompute=full",
       NULL,
@@ -163,6 +167,38 @@ START_TEST(options_that_save_time_near_the_plan_are_found)
 }
 END_TEST
 
+/* On 17 GB only a plan that recomputes some layers of some stages is faster. */
+START_TEST(stages_recompute_different_numbers_of_layers)
+{
+    static const char *const words[NUM_OPTIONS] = {
+        "tp1 cp1 pp2 dp8 mb4 sp0 zero1 recompute=full",
+        "tp1 cp1 pp2 dp8 mb4 sp0 zero1 vpp1",
+        "tp1 cp1 pp2 dp8 mb4 sp0 zero1 vpp1 recompute=full",
+    };
+    instance.system.gpu.memory_bytes = 17e9;
+    struct scored_plan best = scored("pp2 dp8 mb4 zero1 recompute=full");
+    struct search_request request = instance_request(&instance);
+    ck_assert_int_eq(check_wider(&request, &best, words), 2);
+}
+END_TEST
+
+/* The degree of experts is not fixed, as it takes no further ranks. */
+START_TEST(experts_may_be_divided_otherwise)
+{
+    static const char *const words[NUM_OPTIONS] = {
+        "tp1 cp1 pp4 dp4 mb2 sp0 zero1 recompute=none", NULL,
+        "tp1 cp1 pp4 dp4 mb2 sp0 zero1 vpp1 recompute=none"
+    };
+    struct err err = { 0 };
+    instance.model.experts = 8;
+    instance.model.topk = 2;
+    ck_assert(model_derive(&instance.model, &err));
+    struct scored_plan best = scored("pp4 dp4 mb2 zero1");
+    struct search_request request = instance_request(&instance);
+    ck_assert_int_eq(check_wider(&request, &best, words), 2);
+}
+END_TEST
+
 /* An option of the request is not suggested, and does not hide another. */
 START_TEST(options_of_the_request_are_not_suggested)
 {
@@ -215,6 +251,8 @@ static Suite *suite(void)
     tcase_set_timeout(cases, 60);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_loop_test(cases, options_that_save_time_near_the_plan_are_found, 0, LENGTH(rows));
+    tcase_add_test(cases, stages_recompute_different_numbers_of_layers);
+    tcase_add_test(cases, experts_may_be_divided_otherwise);
     tcase_add_test(cases, options_of_the_request_are_not_suggested);
     tcase_add_test(cases, on_one_level_of_links_no_placement_is_searched);
     tcase_add_test(cases, the_limit_is_3_percent);
