@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "base/statistics.h"
 #include "search/evaluators.h"
 #include "search/families.h"
 #include "search/parts.h"
@@ -21,8 +22,6 @@
 enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 
 /* Relative tolerance: floors and bounds are summed in another order than step times. */
-static const double rounding = 1e-12;
-
 struct worker {
     struct evaluator *evaluator; /* NULL until the worker gets work */
     struct tally tally;
@@ -93,7 +92,7 @@ static bool is_over_limit(struct listing *listing, double floor_s, int families)
 {
     const struct search *search = listing->bnb->search;
     double limit_s = search->request->limit_s;
-    if (limit_s <= 0 || ranks_by_memory(listing->bnb) || floor_s * (1 - rounding) <= limit_s)
+    if (limit_s <= 0 || ranks_by_memory(listing->bnb) || sum_floor(floor_s) <= limit_s)
         return false;
     listing->worker->skipped_s = fmin(listing->worker->skipped_s, floor_s);
     listing->worker->tally.bounded += families * space_family_size(search->space);
@@ -204,7 +203,7 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     struct evaluator *evaluator = at->worker->evaluator;
     double fastest = fmin(frontier_fastest_s(&bnb->best), frontier_fastest_s(&bnb->tight));
     if (ranked->peak_memory_bytes > bnb->search->system->fits_bytes || ranks_by_memory(bnb) ||
-        evaluate_bound_s(evaluator, &ranked->plan) * (1 - rounding) > fastest)
+        sum_floor(evaluate_bound_s(evaluator, &ranked->plan)) > fastest)
         return;
     ranked->step_s = evaluate_step_s(evaluator, &ranked->plan);
     frontier_offer(at->tight, ranked);
@@ -240,7 +239,7 @@ static bool examine_plan(void *context, const struct plan *plan)
      * on which plans a worker has seen. */
     bool is_surely_large = state_bytes > bnb->search->system->fits_bytes;
     if (!is_surely_large && worst_s < HUGE_VAL &&
-        evaluate_bound_s(evaluator, &lightest) * (1 - rounding) > worst_s) {
+        sum_floor(evaluate_bound_s(evaluator, &lightest)) > worst_s) {
         tally->bounded++;
         return true;
     }
@@ -316,7 +315,7 @@ static bool is_in_order(const struct bnb *bnb, size_t most)
     const struct families *families = &bnb->families;
     if (bnb->known == families->count)
         return true;
-    double rough_s = families->at[bnb->known].floor_s * (1 - rounding);
+    double rough_s = sum_floor(families->at[bnb->known].floor_s);
     if (rough_s > worst_step_s(bnb))
         return true;
     return bnb->known >= bnb->next + most && rough_s > families->at[bnb->next + most - 1].floor_s;
@@ -344,7 +343,7 @@ static size_t round_length(const struct bnb *bnb, size_t most)
     double worst_s = worst_step_s(bnb);
     size_t length = 0;
     while (length < most && bnb->next + length < bnb->known &&
-           bnb->families.at[bnb->next + length].floor_s * (1 - rounding) <= worst_s)
+           sum_floor(bnb->families.at[bnb->next + length].floor_s) <= worst_s)
         length++;
     return length;
 }
@@ -412,10 +411,10 @@ static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
     /* an examined family may have untimed plans just above limit_s */
     if (bnb->search->request->limit_s > 0 && bnb->next > 0)
         least_s = fmin(least_s, bnb->search->request->limit_s);
-    least_s *= 1 - rounding;
+    double bound_s = sum_floor(least_s);
     if (tally->evaluated > 0)
-        least_s = fmin(least_s, tally->fastest_s);
-    return least_s < HUGE_VAL ? least_s : 0;
+        bound_s = fmin(bound_s, tally->fastest_s);
+    return bound_s < HUGE_VAL ? bound_s : 0;
 }
 
 static struct bnb bnb_new(const struct search *search, int top, struct arena *arena)

@@ -4,6 +4,7 @@
 #include "search/certificate.h"
 
 #include "base/length.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "search/method.h"
 #include "search/parts.h"
@@ -14,8 +15,6 @@
 
 /* The relative error by which a floor may exceed a step time, because floors and step times are
  * summed in different orders. */
-static const double rounding = 1e-12;
-
 /* A walk of the space that writes its certificate. */
 struct proof {
     const struct search *search;
@@ -74,7 +73,7 @@ static json_t *add_member(struct proof *proof, const struct plan *plan, const ch
 /* A bound that equals the answer's time is enough: the member is no faster than the answer. */
 static bool is_slower(const struct proof *proof, double bound_s)
 {
-    return bound_s * (1 - rounding) > proof->answer_s;
+    return sum_floor(bound_s) > proof->answer_s;
 }
 
 static void meet_plan(struct proof *proof, const struct plan *member)
@@ -96,7 +95,7 @@ static void meet_plan(struct proof *proof, const struct plan *member)
     }
     double step_s = evaluate_step_s(proof->evaluator, &plan);
     add_member(proof, &plan, "time", step_s);
-    if (step_s < proof->answer_s * (1 - rounding)) {
+    if (step_s < sum_floor(proof->answer_s)) {
         struct text layout = { 0 };
         plan_write(&plan, &layout);
         err_set(proof->err, ERR_SYSTEM, "--certificate",
@@ -124,8 +123,8 @@ static bool meet_member(void *context, const struct plan *member)
         meet_plan(proof, member);
         return true;
     }
-    double bound_s = evaluate_bound_s(proof->evaluator, &none) * (1 - rounding);
-    double least_bytes = evaluate_leanest_bytes(proof->evaluator, member) * (1 - rounding);
+    double bound_s = sum_floor(evaluate_bound_s(proof->evaluator, &none));
+    double least_bytes = sum_floor(evaluate_leanest_bytes(proof->evaluator, member));
     if (is_slower(proof, bound_s)) {
         add_for_every_set(proof, member, "bound", bound_s);
         return true;
@@ -150,7 +149,7 @@ static void exclude_member(void *context, const struct plan_rule *rule, double c
 static bool lower_bytes(void *context, const struct plan *member)
 {
     struct proof *proof = context;
-    double bytes = evaluate_state_floor_bytes(proof->evaluator, member) * (1 - rounding);
+    double bytes = sum_floor(evaluate_state_floor_bytes(proof->evaluator, member));
     proof->least_bytes = fmin(proof->least_bytes, bytes);
     return true;
 }
@@ -173,7 +172,7 @@ static bool meet_family(void *context, const struct plan *first)
     json_t *family = json_object();
     json_object_set_new(family, "first", layout_json(first));
     json_object_set_new(family, "floor_s", json_real(floor_s));
-    bool may_be_faster = floor_s * (1 - rounding) <= proof->answer_s;
+    bool may_be_faster = sum_floor(floor_s) <= proof->answer_s;
     double floor_bytes = may_be_faster ? least_bytes(proof, first) : 0;
     if (floor_bytes > proof->search->system->gpu.memory_bytes) {
         json_object_set_new(family, "floor_bytes", json_real(floor_bytes));

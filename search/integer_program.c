@@ -244,7 +244,7 @@ static int on_print(void *info, const char *text)
     size_t length = strcspn(text, "\n");
     while (length > 0 && text[length - 1] == ' ')
         length--;
-    if (solve->said[0] == '\0' && length > 0 && length < sizeof solve->said)
+    if (solve->said[0] == '\0' && length < sizeof solve->said)
         memcpy(solve->said, text, length);
     return 1; /* nonzero: GLPK must not print the text itself */
 }

@@ -1,5 +1,7 @@
 #include "search/parts.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 
 bool parts_are_open(const struct space *space, const struct plan *plan)
@@ -54,10 +56,10 @@ static double peak_with(const struct trial_sets *tried, unsigned parts)
 
 static void keep_leaner(struct trial_sets *tried, unsigned parts, double bytes)
 {
-    if (bytes == HUGE_VAL || (tried->leanest != 0 && bytes >= tried->leanest_bytes))
-        return;
-    tried->leanest = parts;
-    tried->leanest_bytes = bytes;
+    if (bytes < tried->leanest_bytes) {
+        tried->leanest = parts;
+        tried->leanest_bytes = bytes;
+    }
 }
 
 /* Finds the set that needs the least memory; of several, the first. The set with the lowest bound
@@ -74,14 +76,16 @@ static void find_leanest(struct trial_sets *tried)
     if (all->count > 0)
         most_bytes = peak_with(tried, all->at[lowest]);
     for (int i = 0; i < all->count; i++)
-        if (bounds[i] <= fmin(most_bytes, tried->leanest != 0 ? tried->leanest_bytes : HUGE_VAL))
+        if (bounds[i] <= most_bytes)
             keep_leaner(tried, all->at[i], peak_with(tried, all->at[i]));
 }
 
 int parts_that_fit(const struct space *space, struct evaluator *evaluator, double most_bytes,
                    const struct plan *plan, unsigned sets[MOST_SETS], double bytes[MOST_SETS])
 {
-    struct trial_sets tried = { .space = space, .evaluator = evaluator, .candidate = plan };
+    struct trial_sets tried = {
+        .space = space, .evaluator = evaluator, .candidate = plan, .leanest_bytes = HUGE_VAL
+    };
     int count = 0;
     tried.memory = evaluate_sets_memory(evaluator, plan);
     const struct replay_sets *all = &tried.memory->sets->all;
@@ -139,11 +143,10 @@ double parts_choose(const struct space *space, struct evaluator *evaluator, doub
 {
     unsigned sets[MOST_SETS];
     double bytes[MOST_SETS], best_s = 0;
-    const double rounding = 1e-12; /* bounds and peaks are summed in different orders */
     int best = 0, count = parts_that_fit(space, evaluator, most_bytes, plan, sets, bytes);
     for (int i = 0; i < count && count > 1; i++) {
         struct plan with = parts_plan(plan, sets[i]);
-        if (i > 0 && evaluate_bound_s(evaluator, &with) * (1 - rounding) > best_s)
+        if (i > 0 && sum_floor(evaluate_bound_s(evaluator, &with)) > best_s)
             continue;
         double step_s = evaluate_step_s(evaluator, &with);
         if (i == 0 || step_s < best_s) {

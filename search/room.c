@@ -1,5 +1,6 @@
 #include "search/room.h"
 
+#include "base/statistics.h"
 #include "search/parts.h"
 
 #include <math.h>
@@ -37,15 +38,13 @@ double space_least_bytes(const struct space *space, struct evaluator *evaluator,
                                   : bytes;
 }
 
-/* `rounding` is a tolerance: the sum over all stages is computed in another order than the peak of
- * one stage. */
+/* The sum over all stages is computed in another order than the peak of one stage. */
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan)
 {
-    const double rounding = 1e-12;
     double *bytes = &floors->bytes[plan->zero];
     if (*bytes == 0)
-        *bytes = evaluate_state_floor_bytes(evaluator, plan) * (1 - rounding);
+        *bytes = sum_floor(evaluate_state_floor_bytes(evaluator, plan));
     return *bytes;
 }
 

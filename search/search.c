@@ -229,7 +229,6 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
     out->request = *asked;
     out->request.top = within(asked->top, 1, MAX_TOP);
     out->system = *asked->system;
-    out->request.system = &out->system;
     plan_memory_of(asked, &out->system);
     out->search = (struct search){ &out->request, &out->system, &out->space, start_s };
     struct space_request space = { .model = asked->model,

@@ -16,7 +16,7 @@
 
 const char *const relaxed_names[] = { "gpus", "batch", "max-memory", "fix", "forbid", NULL };
 
-enum { NEAR_NODES = 64, MOST_RELAXATIONS = 64, MOST_BATCHES = 512 };
+enum { NEAR_NODES = 64, MOST_BATCHES = 512 };
 
 /* The search and its relaxations share one time limit. */
 static bool has_time(struct search_request *request, const struct relaxations *out)
@@ -34,13 +34,14 @@ static bool add(const struct search_request *changed, struct relaxation relaxati
     struct search_request request = *changed;
     if (request.progress)
         request.progress(1, request.progress_context);
-    if (out->count < MOST_RELAXATIONS && has_time(&request, out))
+    if (has_time(&request, out))
         probe = probe_best(&request, &out->arena);
     if (!probe.fits)
         return false;
     relaxation.word = relaxation.word ? relaxation.word : "";
     relaxation.words = relaxation.words ? relaxation.words : "";
     relaxation.best = probe.best;
+    out->at = arena_extend(out->at, (size_t)out->count, sizeof *out->at);
     out->at[out->count++] = relaxation;
     return true;
 }
@@ -217,7 +218,6 @@ void search_relax(const struct search_request *request, const struct search_resu
                   struct relaxations *out)
 {
     *out = (struct relaxations){ .start_s = clock_now_s() - result->elapsed_s };
-    out->at = ARENA_ARRAY(&out->arena, struct relaxation, MOST_RELAXATIONS);
     relax_words(request, RELAXED_FIX, out);
     relax_words(request, RELAXED_FORBID, out);
     relax_memory(request, result, out);
@@ -227,6 +227,7 @@ void search_relax(const struct search_request *request, const struct search_resu
 
 void relaxations_release(struct relaxations *relaxations)
 {
+    free(relaxations->at);
     arena_release(&relaxations->arena);
     *relaxations = (struct relaxations){ 0 };
 }

@@ -3,6 +3,8 @@
  * the later stages (search/uneven/fronts.h). */
 #include "search/uneven/expand.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,8 +101,6 @@ static struct ahead ahead_of(const struct expander *e, int stages)
 }
 
 /* Sums of all stages' times in different orders differ by less than this. */
-static const double sum_rounding = 1e-12;
-
 /* The least total of the given first `stages` stages with any suffix that holds the other layers.
  * HUGE_VAL if it is no less than cut_s. */
 static double beginning_bound_s(const struct expander *e, int stages, int left)
@@ -113,7 +113,7 @@ static double beginning_bound_s(const struct expander *e, int stages, int left)
     for (int i = 0; i < behind->count; i++) {
         struct suffix suffix = behind->at[i].suffix;
         int first = table->num_layers - left;
-        if (bound->least_s(table, &ahead, &suffix) * (1 - sum_rounding) >= fmin(least_s, most_s))
+        if (sum_floor(bound->least_s(table, &ahead, &suffix)) >= fmin(least_s, most_s))
             continue;
         for (int stage = stages - 1; stage >= 0; stage--) {
             first -= e->layers[stage];

@@ -3,6 +3,8 @@
  * of layers with its times. */
 #include "search/uneven/fronts.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +21,6 @@ struct growing {
 static const double rounding = 1e-13;
 
 /* Sums of all stages' times in different orders differ by less than this. */
-static const double sum_rounding = 1e-12;
-
 static bool nearly_dominates(const struct suffix *a, const struct suffix *b)
 {
     for (int i = 0; i < NUM_KEYS; i++)
@@ -91,7 +91,7 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
         for (int i = 0; i < behind->count; i++) {
             struct front_entry entry = { .layers = k, .next = i };
             entry.suffix = composition->prepend(table, stage, &options[k], &behind->at[i].suffix);
-            if (composition->least_s(table, ahead, &entry.suffix) * (1 - sum_rounding) <
+            if (sum_floor(composition->least_s(table, ahead, &entry.suffix)) <
                 program->limit_s)
                 offer(scratch, &entry);
         }
