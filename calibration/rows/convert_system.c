@@ -21,12 +21,13 @@ struct settings {
     int attention;       /* enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
     unsigned unfused;    /* set of enum fusion that are off, unlike in the stack */
     bool fp32_gradients; /* gradients are kept and summed in fp32, whatever the stack's are */
+    bool graphs;         /* kernels are launched as CUDA graphs, however the stack does it */
 };
 
 static bool settings_equal(const struct settings *a, const struct settings *b)
 {
     return a->attention == b->attention && a->unfused == b->unfused &&
-           a->fp32_gradients == b->fp32_gradients;
+           a->fp32_gradients == b->fp32_gradients && a->graphs == b->graphs;
 }
 
 static void apply_settings(const struct settings *settings, struct stack *stack)
@@ -36,6 +37,8 @@ static void apply_settings(const struct settings *settings, struct stack *stack)
         stack->attention = settings->attention;
     if (settings->fp32_gradients)
         stack->memory.main_gradients = MAIN_GRADIENTS_FP32;
+    if (settings->graphs)
+        stack->host.launch = LAUNCH_GRAPHS;
 }
 
 /* A loaded pair with a number of GPUs and a node size. */
@@ -228,7 +231,8 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         return false;
     struct settings settings = { 0 }; /* a stack that the user names is used as it is */
     if (!systems->stack)
-        settings = (struct settings){ found.attention, found.unfused, found.fp32_gradients };
+        settings =
+            (struct settings){ found.attention, found.unfused, found.fp32_gradients, found.graphs };
     of->out->memory_stack = memory->stack;
     of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link, &settings);
     double most = (double)cluster->num_nodes * own_size;

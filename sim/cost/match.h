@@ -36,6 +36,7 @@ struct match_rule {
     int attention;
     unsigned unfused; /* rules for stacks: set of enum fusion that are off, unlike in the stack */
     bool fp32_gradients;  /* rules for stacks: gradients are kept and summed in fp32 */
+    bool graphs;          /* rules for stacks: kernels are launched as CUDA graphs */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
     double power_w; /* rules for clusters: power limit per GPU; 0: the limit in the GPU's file */
@@ -97,6 +98,7 @@ struct match {
     int attention;        /* enum attention_kernel of attn=flash; ATTENTION_UNFUSED: the stack's */
     unsigned unfused;     /* set of enum fusion that are off, unlike in the stack */
     bool fp32_gradients;  /* gradients are kept and summed in fp32, whatever the stack's are */
+    bool graphs;          /* kernels are launched as CUDA graphs, however the stack does it */
     const char *skip;     /* why the row cannot be predicted; "": it can */
     double power_w;       /* power limit per GPU; 0: the limit in the GPU's file */
     /* whether the network is not known; half of the cluster's bandwidth between nodes is then

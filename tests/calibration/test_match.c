@@ -185,6 +185,28 @@ START_TEST(a_rule_sets_the_optimizer_and_overlap_of_a_source)
 }
 END_TEST
 
+START_TEST(a_rule_launches_graphs_for_two_models_of_a_source)
+{
+    static const struct {
+        const char *model;
+        bool graphs;
+    } rows[] = { { "Grok-1 314B", true }, { "Nemotron4 340B", true }, { "Llama 3.1 405B", false } };
+    struct match_table table;
+    struct err err = { 0 };
+    check_ok(match_load(NULL, &table, &err), &err);
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        struct match_row row = {
+            "GB200", "", "NeMo 25.05-era", 4, "dgxc_gb200", -1, rows[i].model
+        };
+        struct match match;
+        ck_assert(match_find(&table, &row, &match));
+        ck_assert_str_eq(match.stack, "nemo");
+        ck_assert_int_eq(match.graphs, rows[i].graphs);
+    }
+    match_release(&table);
+}
+END_TEST
+
 START_TEST(every_rule_names_an_existing_file)
 {
     struct match_table table;
@@ -269,6 +291,7 @@ static Suite *suite(void)
     tcase_add_test(words, a_pattern_matches_anywhere_and_in_any_case);
     tcase_add_loop_test(words, a_measured_row_selects_a_cluster_and_a_stack, 0, LENGTH(matches));
     tcase_add_test(words, a_rule_sets_the_optimizer_and_overlap_of_a_source);
+    tcase_add_test(words, a_rule_launches_graphs_for_two_models_of_a_source);
     tcase_add_test(words, every_rule_names_an_existing_file);
     tcase_add_test(words, rows_whose_words_match_no_rule_are_skipped_with_a_reason);
     tcase_add_loop_test(words, options_of_a_model_are_chosen_by_its_name_and_software, 0,
