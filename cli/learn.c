@@ -160,17 +160,23 @@ static const char *sort_of(const struct learned_stack *entry)
 static void print_lesson(const struct lesson *lesson)
 {
     const struct learned_stack *after = lesson->after;
-    printf("  %s%s: factor on all times %.3f (before: %.3f), its standard deviation %.1f %% "
-           "(before: %.1f %%); %d run%s on",
-           after->stack, after->experts ? ", with experts" : "", after->time_ratio,
-           lesson->ratio_before, 100 * after->ratio_error, 100 * lesson->error_before, after->runs,
-           after->runs == 1 ? "" : "s");
-    for (int i = 0; i < after->num_profiles; i++)
-        printf("%s %s", i > 0 ? "," : "", after->profiles[i]);
-    printf("\n    the factor is %s: it lowers the error with a probability of %.0f %% (limit %.0f "
-           "%%)\n",
-           learned_factor(after) == after->time_ratio ? "applied" : "not applied",
+    const struct learned_gpu *gpu = &after->gpus[lesson->gpu];
+    printf("  %s%s on %s: factor on all times %.3f (before: %.3f), its standard deviation %.1f %% "
+           "(before: %.1f %%); %d run%s\n    the factor is %s: factors of this stack lower the "
+           "error with a "
+           "probability of %.0f %% (limit %.0f %%)\n",
+           after->stack, after->experts ? ", with experts" : "", gpu->profile,
+           gpu->factor.time_ratio, lesson->ratio_before, 100 * gpu->factor.ratio_error,
+           100 * lesson->error_before, gpu->num_ratios, gpu->num_ratios == 1 ? "" : "s",
+           learned_chance(after) >= SURE_FACTOR ? "applied" : "not applied",
            100 * learned_chance(after), 100 * SURE_FACTOR);
+}
+
+static void print_other_gpus(const struct learned_stack *entry)
+{
+    printf("  %s%s on other GPUs: factor on all times %.3f, its standard deviation %.1f %%\n",
+           entry->stack, entry->experts ? ", with experts" : "", entry->factor.time_ratio,
+           100 * entry->factor.ratio_error);
 }
 
 static void print_ignored(const struct learning *l)
@@ -194,9 +200,12 @@ static void print_text(const struct learning *l, const char *output)
     printf("learned from %d of %d runs\n", lessons->used, l->rows.count);
     for (int i = 0; i < lessons->count; i++)
         print_lesson(&lessons->at[i]);
+    for (int i = 0; i < lessons->overlay.count; i++)
+        print_other_gpus(&lessons->overlay.at[i]);
     printf("unchanged: stacks that no run used, and all other constants\nnot learned: separate "
            "factors for compute, communication and the host; one factor scales all times of a "
-           "stack\nprior: the errors of a source share a shift of %.1f %% and scatter by %.1f "
+           "stack on a GPU\nprior: the errors of a source share a shift of %.1f %% and scatter by "
+           "%.1f "
            "%% around it (standard deviations over %d sources, each left out of the fit in turn)\n",
            100 * l->prior.of[TIER_SEEN].scale, 100 * l->prior.scatter, l->prior.sources);
     print_ignored(l);
@@ -207,14 +216,15 @@ static void print_text(const struct learning *l, const char *output)
 
 static json_t *lesson_json(const struct lesson *lesson)
 {
+    const struct learned_stack *after = lesson->after;
+    const struct learned_gpu *gpu = &after->gpus[lesson->gpu];
     char constant[96];
-    snprintf(constant, sizeof constant, "stacks/%s: %s", lesson->after->stack,
-             sort_of(lesson->after));
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "constant", constant, "before",
-                     lesson->ratio_before, "after", lesson->after->time_ratio, "sd_before",
-                     lesson->error_before, "sd_after", lesson->after->ratio_error, "p_better",
-                     learned_chance(lesson->after), "applied", learned_factor(lesson->after),
-                     "runs", lesson->after->runs);
+    snprintf(constant, sizeof constant, "stacks/%s: %s", after->stack, sort_of(after));
+    return json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "constant", constant,
+                     "profile", gpu->profile, "before", lesson->ratio_before, "after",
+                     gpu->factor.time_ratio, "sd_before", lesson->error_before, "sd_after",
+                     gpu->factor.ratio_error, "p_better", learned_chance(after), "applied",
+                     learned_ratio(after, gpu->profile), "runs", gpu->num_ratios);
 }
 
 static void print_document(const struct learning *l)

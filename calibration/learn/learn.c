@@ -101,15 +101,6 @@ static double own_width(const struct stack *stack, const struct run_prediction *
     return width > 0 ? width : stack->errors.log;
 }
 
-static void add_profile(struct learned_stack *to, const char *profile, struct arena *arena)
-{
-    for (int i = 0; i < to->num_profiles; i++)
-        if (strcmp(to->profiles[i], profile) == 0)
-            return;
-    if (to->num_profiles < MOST_LEARNED_GPUS)
-        to->profiles[to->num_profiles++] = arena_text(arena, profile);
-}
-
 /* The half width of the shift that remains after learning. Its square is the sum of two squares:
  * that of the learned ratio's error, and that of the rows' scatter in excess of their stated
  * interval. Both are scaled to cover a share (1 + 1/n) 0.9 of normal errors, n the number of
@@ -122,158 +113,309 @@ static double shift_left(const struct learn_prior *prior, double deviation, doub
     return sqrt(pow(normal_90 * deviation, 2) + beyond2);
 }
 
-/* Steps of a grid, and the standard deviations that it reaches to either side. */
-enum { GRID = 2000, REACH = 8 };
+/* --- the posterior distribution ------------------------------------------------------------ */
 
-/* Logarithm of the density of the factor's logarithm x, but for a constant. */
-static double log_density(const struct learned_stack *of, double core, double x)
-{
-    double from_prior = (x - log(of->prior_ratio)) / of->prior_error;
-    double freedom = of->prior_freedom;
-    double sum = freedom > 0 ? -(freedom + 1) / 2 * log1p(from_prior * from_prior / freedom)
-                             : -from_prior * from_prior / 2;
-    for (int i = 0; i < of->num_ratios; i++) {
-        double from_row = (of->ratios[i] - x) / core;
-        sum -= 1.5 * log1p(from_row * from_row / 2);
-    }
-    return sum;
-}
+/* Steps of a grid, and the standard deviations that it reaches to either side. */
+enum { GRID = 200, REACH = 8 };
 
 struct moments {
     double mean, deviation;
 };
 
-/* Mean and standard deviation of this density between two values. */
-static struct moments moments_between(const struct learned_stack *of, double core, double low,
-                                      double high)
+/* A density at the points low + i step; the weights add up to 1. */
+struct density {
+    double low, step, weight[GRID + 1];
+};
+
+/* A GPU with a part of its own in the shift. */
+struct own_part {
+    const struct learned_gpu *gpu;
+    struct density likelihood; /* of its rows, by their shift */
+};
+
+/* One stack. `x` is the part of the shift that its GPUs share. */
+struct question {
+    const struct learned_stack *of;
+    double core;
+    struct own_part own[MOST_LEARNED_GPUS];
+    int num_own;
+    const struct learned_gpu *gpu; /* the GPU of gpu_density */
+};
+
+static double log_t(double x, double scale, double freedom)
 {
-    double density[GRID + 1], most = -HUGE_VAL, weight = 0;
-    struct moments out = { 0, 0 };
-    double step = (high - low) / GRID;
+    double in_scales = x / scale;
+    return -(freedom + 1) / 2 * log1p(in_scales * in_scales / freedom);
+}
+
+static double rows_log_likelihood(const struct learned_gpu *gpu, double core, double shift)
+{
+    double sum = 0;
+    for (int i = 0; i < gpu->num_ratios; i++)
+        sum += log_t(gpu->ratios[i] - shift, core, 2);
+    return sum;
+}
+
+/* Calls log_density at each point. */
+static struct moments fill(const struct question *q,
+                           double (*log_density)(const struct question *, double), double low,
+                           double high, struct density *out)
+{
+    struct moments found = { 0, 0 };
+    double most = -HUGE_VAL, sum = 0;
+    out->low = low;
+    out->step = (high - low) / GRID;
     for (int i = 0; i <= GRID; i++) {
-        density[i] = log_density(of, core, low + i * step);
-        most = fmax(most, density[i]);
+        out->weight[i] = log_density(q, low + i * out->step);
+        most = fmax(most, out->weight[i]);
     }
-    for (int i = 0; i <= GRID; i++) {
-        density[i] = exp(density[i] - most);
-        weight += density[i];
-        out.mean += density[i] * (low + i * step);
-    }
-    out.mean /= weight;
     for (int i = 0; i <= GRID; i++)
-        out.deviation += density[i] * pow(low + i * step - out.mean, 2);
-    out.deviation = sqrt(out.deviation / weight);
-    return out;
+        sum += out->weight[i] = exp(out->weight[i] - most);
+    for (int i = 0; i <= GRID; i++) {
+        out->weight[i] /= sum;
+        found.mean += out->weight[i] * (low + i * out->step);
+    }
+    for (int i = 0; i <= GRID; i++)
+        found.deviation += out->weight[i] * pow(low + i * out->step - found.mean, 2);
+    found.deviation = sqrt(found.deviation);
+    return found;
 }
 
 /* The second grid is for many rows: the density is then narrower than the steps of the first. */
-static struct moments posterior(const struct learned_stack *of, double core)
+static struct moments fill_closely(const struct question *q,
+                                   double (*log_density)(const struct question *, double),
+                                   double low, double high, struct density *out)
 {
-    double centre = log(of->prior_ratio);
-    double low = centre - REACH * of->prior_error, high = centre + REACH * of->prior_error;
-    for (int i = 0; i < of->num_ratios; i++) {
-        low = fmin(low, of->ratios[i]);
-        high = fmax(high, of->ratios[i]);
-    }
-    struct moments first = moments_between(of, core, low, high);
+    struct moments first = fill(q, log_density, low, high, out);
     double around = REACH * fmax(first.deviation, (high - low) / GRID);
-    return moments_between(of, core, fmax(low, first.mean - around),
-                           fmin(high, first.mean + around));
+    return fill(q, log_density, fmax(low, first.mean - around), fmin(high, first.mean + around),
+                out);
 }
 
-/* `widths` is the sum of the new rows' own half widths. */
-static void settle(const struct learn_prior *prior, int rows, double widths,
-                   struct learned_stack *after)
+/* The density of the shift on a GPU if there were no other GPUs. */
+static double gpu_density(const struct question *q, double shift)
 {
-    struct moments found = posterior(after, prior->core);
-    after->time_ratio = exp(found.mean);
-    after->ratio_error = found.deviation;
-    after->shift = shift_left(prior, after->ratio_error, widths / rows);
-    after->runs += rows;
+    double scale = hypot(q->of->prior_error, q->gpu->prior_error);
+    return log_t(shift, scale, fmin(q->of->prior_freedom, q->gpu->prior_freedom)) +
+           rows_log_likelihood(q->gpu, q->core, shift);
 }
+
+/* The moments of the shift on a GPU, given the shared part x, and the likelihood of x. */
+static double given_shared(const struct own_part *own, double x, double *mean, double *square)
+{
+    const struct density *grid = &own->likelihood;
+    double sums[3] = { 0 };
+    for (int i = 0; i <= GRID; i++) {
+        double shift = grid->low + i * grid->step;
+        double weight =
+            grid->weight[i] * exp(log_t(shift - x, own->gpu->prior_error, own->gpu->prior_freedom));
+        sums[0] += weight;
+        sums[1] += weight * shift;
+        sums[2] += weight * shift * shift;
+    }
+    *mean = sums[0] > 0 ? sums[1] / sums[0] : 0;
+    *square = sums[0] > 0 ? sums[2] / sums[0] : 0;
+    return sums[0];
+}
+
+static double shared_density(const struct question *q, double x)
+{
+    double sum = log_t(x, q->of->prior_error, q->of->prior_freedom), mean, square;
+    for (int i = 0; i < q->of->num_gpus; i++)
+        if (!(q->of->gpus[i].prior_error > 0))
+            sum += rows_log_likelihood(&q->of->gpus[i], q->core, x);
+    for (int i = 0; i < q->num_own; i++)
+        sum += log(given_shared(&q->own[i], x, &mean, &square));
+    return sum;
+}
+
+/* The grid of a GPU's shift is placed where the shift is likely; its weights are then divided by
+ * the density of which only the rows' likelihood is wanted. */
+static void add_own_part(struct question *q, const struct learned_gpu *gpu, double low, double high)
+{
+    struct own_part *own = &q->own[q->num_own++];
+    struct density *grid = &own->likelihood;
+    double most = -HUGE_VAL;
+    own->gpu = q->gpu = gpu;
+    fill_closely(q, gpu_density, low, high, grid);
+    for (int i = 0; i <= GRID; i++) {
+        grid->weight[i] = rows_log_likelihood(gpu, q->core, grid->low + i * grid->step);
+        most = fmax(most, grid->weight[i]);
+    }
+    for (int i = 0; i <= GRID; i++)
+        grid->weight[i] = exp(grid->weight[i] - most);
+}
+
+static struct moments moments_on(const struct own_part *own, const struct density *shared)
+{
+    double mean = 0, square = 0;
+    for (int i = 0; i <= GRID; i++) {
+        double mean_here, square_here;
+        given_shared(own, shared->low + i * shared->step, &mean_here, &square_here);
+        mean += shared->weight[i] * mean_here;
+        square += shared->weight[i] * square_here;
+    }
+    return (struct moments){ mean, sqrt(fmax(square - mean * mean, 0)) };
+}
+
+static void set_factor(const struct learn_prior *prior, struct moments found, double width,
+                       struct learned_factor *out)
+{
+    out->time_ratio = exp(found.mean);
+    out->ratio_error = found.deviation;
+    out->shift = shift_left(prior, found.deviation, width);
+}
+
+/* `width` is the mean of the new rows' own half widths. */
+static void settle(const struct learn_prior *prior, double width, struct learned_stack *of)
+{
+    struct question q = { .of = of, .core = prior->core };
+    struct density shared;
+    double low = 0, high = 0, widest = of->prior_error;
+    for (int i = 0; i < of->num_gpus; i++) {
+        const struct learned_gpu *gpu = &of->gpus[i];
+        widest = fmax(widest, hypot(of->prior_error, gpu->prior_error));
+        for (int k = 0; k < gpu->num_ratios; k++) {
+            low = fmin(low, gpu->ratios[k]);
+            high = fmax(high, gpu->ratios[k]);
+        }
+    }
+    low = fmin(low, -REACH * widest);
+    high = fmax(high, REACH * widest);
+    for (int i = 0; i < of->num_gpus; i++)
+        if (of->gpus[i].prior_error > 0)
+            add_own_part(&q, &of->gpus[i], low, high);
+    struct moments found = fill_closely(&q, shared_density, low, high, &shared);
+    set_factor(prior, found, width, &of->factor);
+    for (int i = 0, own = 0; i < of->num_gpus; i++) {
+        struct learned_gpu *gpu = &of->gpus[i];
+        set_factor(prior, gpu->prior_error > 0 ? moments_on(&q.own[own++], &shared) : found, width,
+                   &gpu->factor);
+    }
+}
+
+/* --- lessons ------------------------------------------------------------------------------- */
 
 static void copy_earlier(const struct learned *earlier, struct learned *to)
 {
     for (int i = 0; earlier && i < earlier->count; i++) {
         struct learned_stack *entry = &to->at[to->count++];
-        const struct learned_stack *from = &earlier->at[i];
-        *entry = *from;
-        double *ratios = ARENA_ARRAY(&to->arena, double, (size_t)from->num_ratios + 1);
-        for (int k = 0; k < from->num_ratios; k++)
-            ratios[k] = from->ratios[k];
-        entry->ratios = ratios;
-        for (int k = 0; k < entry->num_profiles; k++)
-            entry->profiles[k] = arena_text(&to->arena, entry->profiles[k]);
+        *entry = earlier->at[i];
+        for (int g = 0; g < entry->num_gpus; g++) {
+            struct learned_gpu *gpu = &entry->gpus[g];
+            double *ratios = ARENA_ARRAY(&to->arena, double, (size_t)gpu->num_ratios);
+            memcpy(ratios, gpu->ratios, (size_t)gpu->num_ratios * sizeof *ratios);
+            gpu->ratios = ratios;
+        }
     }
 }
 
-/* The shift before any run of the user's is known. If the stack's or the GPU's file states a wider
- * interval than its tier has, the shift is as much larger. Those of experts were not found by
- * leaving sources out; only their interval is known. */
-static struct shift_prior shift_before(const struct learn_prior *prior, const struct run_case *of)
+/* The two parts of the shift before any run of the user's is known. */
+struct shift_parts {
+    struct shift_prior shared, own;
+};
+
+/* If the stack's or the GPU's file states a wider interval than its tier has, the shift is as much
+ * larger. The shifts of experts were not found by leaving sources out; only their interval is
+ * known. */
+static struct shift_parts shift_before(const struct learn_prior *prior, const struct run_case *of)
 {
     double width = interval_source_error(of->system, &of->model);
     enum tier tier = system_tier(of->system, &of->model);
-    struct shift_prior before = prior->of[tier];
+    struct shift_prior all = prior->of[tier], stack = prior->of[TIER_NEW_STACK];
+    double share = tier == TIER_NEW_GPU ? fmin(stack.scale / all.scale, 1) : 1;
     if (width > 0 && (of->is_moe || !(prior->width[tier] > 0)))
-        before.scale = width / normal_90;
+        all.scale = width / normal_90;
     else if (width > 0)
-        before.scale *= width / prior->width[tier];
-    return before;
+        all.scale *= width / prior->width[tier];
+    return (struct shift_parts){
+        .shared = { share * all.scale, share < 1 ? stack.freedom : all.freedom },
+        .own = { sqrt(1 - share * share) * all.scale, all.freedom },
+    };
 }
 
-/* Without an earlier entry the prior is the tier's. An entry that does not hold its runs' ratios is
- * itself the prior. */
-static void begin_lesson(struct lesson *lesson, const struct shift_prior *before, int rows,
-                         struct arena *arena)
+static bool is_new(const struct lessons *out, const struct learned_stack *entry)
 {
-    struct learned_stack *after = lesson->after;
-    if (after->runs == 0) {
-        after->prior_ratio = 1;
-        after->prior_error = before->scale;
-        after->prior_freedom = before->freedom;
-        after->time_ratio = 1;
-        after->ratio_error = before->scale;
-    } else if (after->num_ratios == 0) {
-        after->prior_ratio = after->time_ratio;
-        after->prior_error = after->ratio_error;
-        after->prior_freedom = 0;
-    }
-    lesson->ratio_before = after->time_ratio;
-    lesson->error_before = after->ratio_error;
-    double *ratios = ARENA_ARRAY(arena, double, (size_t)(after->num_ratios + rows));
-    for (int i = 0; i < after->num_ratios; i++)
-        ratios[i] = after->ratios[i];
-    after->ratios = lesson->ratios = ratios;
+    return entry - out->overlay.at >= out->num_earlier;
 }
 
-/* The lesson to which one of `rows` cases belongs. If its GPUs differ, its prior is the widest of
- * theirs. */
+/* The entry of a stack; NULL if there are too many stacks. If rows differ in their prior, the
+ * widest is that of a new entry. */
+static struct learned_stack *entry_of(struct lessons *out, const struct run_case *of,
+                                      const struct shift_prior *shared)
+{
+    struct learned *overlay = &out->overlay;
+    struct learned_stack *entry =
+        (struct learned_stack *)learned_find(overlay, &of->system->stack, of->is_moe);
+    if (!entry && overlay->count == MOST_LEARNED)
+        return NULL;
+    if (!entry) {
+        entry = &overlay->at[overlay->count++];
+        *entry = (struct learned_stack){ .experts = of->is_moe, .factor.time_ratio = 1 };
+        snprintf(entry->stack, sizeof entry->stack, "%s", stack_family(&of->system->stack));
+    }
+    if (is_new(out, entry) && shared->scale > entry->prior_error) {
+        entry->prior_error = entry->factor.ratio_error = shared->scale;
+        entry->prior_freedom = shared->freedom;
+    }
+    return entry;
+}
+
+/* The lesson to which one of `rows` cases belongs; NULL if there are too many stacks or GPUs. */
 static struct lesson *lesson_of(struct lessons *out, const struct learn_prior *prior, int rows,
                                 const struct run_case *of)
 {
-    const char *stack = of->system->stack.name;
-    bool experts = of->is_moe;
-    struct learned *overlay = &out->overlay;
-    struct shift_prior before = shift_before(prior, of);
-    struct learned_stack *entry = (struct learned_stack *)learned_find(overlay, stack, experts);
+    const char *profile = of->system->profile.name;
+    struct shift_parts before = shift_before(prior, of);
+    struct learned_stack *entry = entry_of(out, of, &before.shared);
+    if (!entry)
+        return NULL;
+    struct learned_gpu *gpu = (struct learned_gpu *)learned_gpu_find(entry, profile);
     for (int i = 0; i < out->count; i++)
-        if (out->at[i].after == entry) {
-            if (entry->runs == 0 && before.scale > entry->prior_error) {
-                entry->prior_error = out->at[i].error_before = before.scale;
-                entry->prior_freedom = before.freedom;
-            }
+        if (gpu && out->at[i].after == entry && &entry->gpus[out->at[i].gpu] == gpu)
             return &out->at[i];
-        }
-    struct lesson *lesson = &out->at[out->count++];
-    if (!entry) {
-        entry = &overlay->at[overlay->count++];
-        *entry = (struct learned_stack){ .experts = experts };
-        snprintf(entry->stack, sizeof entry->stack, "%s", stack);
+    if (!gpu) {
+        if (entry->num_gpus == MOST_LEARNED_GPUS)
+            return NULL;
+        gpu = &entry->gpus[entry->num_gpus++];
+        *gpu = (struct learned_gpu){ .prior_error = before.own.scale,
+                                     .prior_freedom = before.own.freedom,
+                                     .factor = entry->factor };
+        gpu->factor.ratio_error = hypot(gpu->factor.ratio_error, before.own.scale);
+        snprintf(gpu->profile, sizeof gpu->profile, "%s", profile);
     }
-    *lesson = (struct lesson){ .after = entry };
-    begin_lesson(lesson, &before, rows, &overlay->arena);
+    struct lesson *lesson = &out->at[out->count++];
+    double *ratios =
+        ARENA_ARRAY(&out->overlay.arena, double, (size_t)gpu->num_ratios + (size_t)rows);
+    if (gpu->num_ratios > 0)
+        memcpy(ratios, gpu->ratios, (size_t)gpu->num_ratios * sizeof *ratios);
+    gpu->ratios = ratios;
+    *lesson = (struct lesson){ .after = entry,
+                               .gpu = (int)(gpu - entry->gpus),
+                               .ratio_before = gpu->factor.time_ratio,
+                               .error_before = gpu->factor.ratio_error,
+                               .ratios = ratios };
     return lesson;
+}
+
+/* Each stack's factors follow from all of its rows. */
+static void settle_all(const struct learn_prior *prior, struct lessons *out)
+{
+    for (int i = 0; i < out->overlay.count; i++) {
+        struct learned_stack *entry = &out->overlay.at[i];
+        double widths = 0;
+        int rows = 0;
+        for (int k = 0; k < out->count; k++)
+            if (out->at[k].after == entry) {
+                double own = entry->gpus[out->at[k].gpu].prior_error;
+                if (is_new(out, entry))
+                    out->at[k].error_before = hypot(entry->prior_error, own);
+                widths += out->at[k].widths;
+                rows += out->at[k].rows;
+            }
+        if (rows > 0)
+            settle(prior, widths / rows, entry);
+    }
 }
 
 void learn_from(const struct run_case *cases, const struct run_prediction *predictions, int count,
@@ -282,24 +424,28 @@ void learn_from(const struct run_case *cases, const struct run_prediction *predi
     struct arena *arena = &out->overlay.arena;
     *out = (struct lessons){ 0 };
     size_t room = (size_t)count + (size_t)(earlier ? earlier->count : 0);
-    out->overlay.at = ARENA_ARRAY(arena, struct learned_stack, room);
+    out->overlay.at =
+        ARENA_ARRAY(arena, struct learned_stack, room < MOST_LEARNED ? room : MOST_LEARNED);
     out->at = ARENA_ARRAY(arena, struct lesson, room);
     out->reason = ARENA_ARRAY(arena, const char *, (size_t)count);
     copy_earlier(earlier, &out->overlay);
+    out->num_earlier = out->overlay.count;
     for (int i = 0; i < count; i++)
         out->reason[i] = why_unusable(&cases[i], &predictions[i], arena);
     drop_repeats(cases, count, out->reason);
     for (int i = 0; i < count; i++) {
         if (*out->reason[i])
             continue;
-        const struct system *system = cases[i].system;
         struct lesson *lesson = lesson_of(out, prior, count, &cases[i]);
+        if (!lesson) {
+            out->reason[i] = "it is of one stack or kind of GPU too many";
+            continue;
+        }
         lesson->rows++;
-        lesson->widths += own_width(&system->stack, &predictions[i]);
-        lesson->ratios[lesson->after->num_ratios++] = log_ratio(&cases[i], &predictions[i]);
-        add_profile(lesson->after, system->profile.name, arena);
+        lesson->widths += own_width(&cases[i].system->stack, &predictions[i]);
+        lesson->ratios[lesson->after->gpus[lesson->gpu].num_ratios++] =
+            log_ratio(&cases[i], &predictions[i]);
         out->used++;
     }
-    for (int i = 0; i < out->count; i++)
-        settle(prior, out->at[i].rows, out->at[i].widths, out->at[i].after);
+    settle_all(prior, out);
 }

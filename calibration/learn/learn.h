@@ -8,9 +8,17 @@
  * ones. Scatter has a t distribution with two degrees of freedom, as a few rows of a source are far
  * off for reasons of their own: of 1, 1.5, 2, 3, 5 and 30 degrees, 2 are the likeliest for every
  * set of sources with one left out. So a row far from the others hardly counts (Lange, Little and
- * Taylor 1989, Robust statistical modeling using the t distribution). The factor is the mean of the
- * posterior distribution, computed on a grid. Dense models and models with experts are learned
- * separately. */
+ * Taylor 1989, Robust statistical modeling using the t distribution).
+ *
+ * The shift is the sum of a part that a source's rows on all GPUs share and, for each GPU that was
+ * never measured, a part that only its rows share (a hierarchical model: Gelman et al. 2013,
+ * Bayesian Data Analysis, chapter 5). The first has the distribution of a new stack's shift. The
+ * square of the second's scale is what a new GPU's shift has in excess of a new stack's. So rows on
+ * one new GPU change the factors of other GPUs less than its own. On GPUs that were measured all
+ * rows have the same shift.
+ *
+ * The factors are the means of the posterior distribution, computed on a grid. Dense models and
+ * models with experts are learned separately; versions of one stack (stack_family) together. */
 #ifndef CALIBRATION_LEARN_LEARN_H
 #define CALIBRATION_LEARN_LEARN_H
 
@@ -35,17 +43,20 @@ extern const double most_learned_factor;
 bool learn_prior_find(const struct source_shifts *shifts, const char *without,
                       struct learn_prior *out, struct err *err);
 
+/* What the rows on one GPU have changed. */
 struct lesson {
     struct learned_stack *after; /* a member of the overlay */
+    int gpu;                     /* index in its `gpus` */
     double ratio_before, error_before;
     int rows;       /* that are used now */
     double widths;  /* sum of their own half widths */
-    double *ratios; /* of `after` */
+    double *ratios; /* of the GPU */
 };
 
 struct lessons {
     /* earlier corrections together with the new ones; the caller releases it */
     struct learned overlay;
+    int num_earlier;   /* its first entries are those of `earlier` */
     struct lesson *at; /* the changes; the array is in the overlay's arena */
     int count;
     const char **reason; /* per case, the reason why it was not used; "": it was used */

@@ -297,13 +297,15 @@ static void say_profile(struct setup *setup)
 
 static void say_learned(struct setup *setup, const struct learned_stack *of, const char *path)
 {
-    if (of)
-        setup_assume(
-            setup, "all times%s multiplied by %.3f, learned from %d run%s with stack %s (%s)%s",
-            of->experts ? " of experts" : "", learned_factor(of), of->runs,
-            of->runs == 1 ? "" : "s", of->stack, path,
-            learned_chance(of) < SURE_FACTOR ? "; the learned factor is too uncertain to be applied"
-                                             : "");
+    const char *profile = setup->system.profile.name;
+    const struct learned_gpu *gpu = learned_gpu_find(of, profile);
+    int runs = gpu ? gpu->num_ratios : learned_runs(of);
+    setup_assume(
+        setup, "all times%s multiplied by %.3f, learned from %d run%s with stack %s%s%s (%s)%s",
+        of->experts ? " of experts" : "", learned_ratio(of, profile), runs, runs == 1 ? "" : "s",
+        of->stack, gpu ? "" : " on other GPUs than ", gpu ? "" : profile, path,
+        learned_chance(of) < SURE_FACTOR ? "; the learned factor is too uncertain to be applied"
+                                         : "");
 }
 
 static bool lay_learned(const struct options *options, struct setup *setup, struct err *err)
@@ -315,10 +317,11 @@ static bool lay_learned(const struct options *options, struct setup *setup, stru
     bool ok = learned_load(options->learned, &learned, err);
     if (ok) {
         bool experts = setup->model.experts > 0;
-        const struct learned_stack *of = learned_find(&learned, stack, experts);
+        const struct learned_stack *of = learned_find(&learned, &setup->system.stack, experts);
         learned_apply(&learned, &setup->system);
-        say_learned(setup, of, options->learned);
-        if (!of)
+        if (of)
+            say_learned(setup, of, options->learned);
+        else
             setup_assume(setup, "%s has no correction for stack %s%s", options->learned, stack,
                          experts ? " with experts" : "");
     }

@@ -368,6 +368,7 @@ struct stack_learned {
 
 struct stack {
     char name[48];
+    char family[48]; /* the stack of which this one is a version; "": none */
     char source[320];
     char summary[160];
     int attention;              /* enum attention_kernel that runs if the plan has attn=flash */
@@ -476,6 +477,8 @@ json_t *profile_write(const struct profile *profile);
 json_t *stack_write(const struct stack *stack);
 void profile_release(struct profile *profile);
 void stack_release(struct stack *stack);
+/* The name of the stack of which this one is a version, or its own name. */
+const char *stack_family(const struct stack *stack);
 
 /* Keys of the files, for reading, writing and the reference page. A cluster's groups[] and levels[]
  * and a profile's rates of an attention kernel have tables of their own. */

@@ -3,11 +3,13 @@
  *
  * They change two shipped constants: the factor on all times of a stack, and the half width of the
  * shift. A shift is the error that all runs of a stack or GPU have in common; learning makes it
- * smaller.
+ * smaller. All versions of a stack (stack_family) share one entry. In an entry, each GPU that had
+ * runs has its own factor, and all other GPUs have the factor of the stack
+ * (calibration/learn/learn.h).
  *
- * A factor is applied only if it is likely to lower the error. With mean m and standard deviation s
- * of its logarithm, the factor is better than none if the true logarithm is beyond m / 2. Its
- * probability is Phi(|m| / (2 s)).
+ * The factors of an entry are applied only if they are likely to lower the error. With mean m and
+ * standard deviation s of its logarithm, a factor is better than none if the true logarithm is
+ * beyond m / 2. Its probability is Phi(|m| / (2 s)). That of the GPU with the highest one decides.
  *
  * `--learned mine.json` applies them to a system after its stack is loaded. */
 #ifndef SIM_COST_LEARNED_H
@@ -19,30 +21,41 @@
 enum { MOST_LEARNED = 256, MOST_LEARNED_GPUS = 16, MOST_RATIOS = 100000 };
 
 /* Least probability that a factor lowers the error, for it to be applied. Measured by
- * tests/calibration/test_learn.c on sources left out of the fit: when every factor is applied, the
- * error rises in a third of the draws; with 0.62 it rises in 11 to 18 %, and the mean error is
- * higher by at most 0.1 %, with 0.7 by 0.1 to 0.2 %. */
-#define SURE_FACTOR 0.62
+ * tests/calibration/test_learn.c on sources left out of the fit, after one run: when every factor
+ * is applied, the error rises in 44 % of the draws and its mean is 4.73 %; with 0.62 it rises in 20
+ * % (mean 4.73 %), with 0.68 in 12 % (4.84 %), with 0.7 in 10 % (4.87 %). */
+#define SURE_FACTOR 0.68
 
-/* The constants learned for one stack and one kind of model, dense or with experts. */
-struct learned_stack {
-    char stack[48];
-    bool experts;       /* learned from models with experts; otherwise from dense models */
+/* What is known of the times of a stack on a GPU. */
+struct learned_factor {
     double time_ratio;  /* measured / predicted */
     double ratio_error; /* standard deviation of log(time_ratio) */
     /* half width of the 90 % interval of the remaining shift, in log time, if the factor is
      * applied */
     double shift;
-    int runs; /* number of runs that it was learned from */
-    /* Logarithms of their measured / predicted times, and the factor's distribution before them: a
-     * t distribution of the logarithm, normal if prior_freedom is 0. Later runs are learned with
-     * them. num_ratios is 0 in files of earlier versions. */
+};
+
+/* Runs on one GPU. */
+struct learned_gpu {
+    char profile[48];
+    struct learned_factor factor;
+    /* The part of the shift that only this GPU has had this distribution before the runs: a t
+     * distribution. Scale 0: it has no part of its own. */
+    double prior_error, prior_freedom;
+    /* logarithms of the measured / predicted times; later runs are learned with them */
     const double *ratios;
     int num_ratios;
-    double prior_ratio, prior_error, prior_freedom;
-    /* names of the profiles of the GPUs that the runs used */
-    const char *profiles[MOST_LEARNED_GPUS];
-    int num_profiles;
+};
+
+/* The constants learned for one stack and one kind of model, dense or with experts. */
+struct learned_stack {
+    char stack[48]; /* stack_family */
+    bool experts;   /* learned from models with experts; otherwise from dense models */
+    struct learned_factor factor; /* of GPUs without runs */
+    /* the t distribution of the part of the shift that all GPUs have in common, before the runs */
+    double prior_error, prior_freedom;
+    struct learned_gpu gpus[MOST_LEARNED_GPUS];
+    int num_gpus;
 };
 
 struct learned {
@@ -56,24 +69,27 @@ bool learned_load(const char *path, struct learned *out, struct err *err);
 void learned_release(struct learned *learned);
 json_t *learned_write(const struct learned *learned);
 
-/* NULL if nothing was learned about the stack with this kind of model. */
-const struct learned_stack *learned_find(const struct learned *learned, const char *stack,
+/* NULL if nothing was learned about the stack or another version of it with this kind of model. */
+const struct learned_stack *learned_find(const struct learned *learned, const struct stack *stack,
                                          bool experts);
+/* NULL if the GPU had no runs. */
+const struct learned_gpu *learned_gpu_find(const struct learned_stack *of, const char *profile);
+int learned_runs(const struct learned_stack *of);
 
-/* The probability that the factor lowers the error. */
+/* The probability that its factors lower the error. */
 double learned_chance(const struct learned_stack *of);
-/* The factor to apply: time_ratio, or 1 if learned_chance is below SURE_FACTOR. */
-double learned_factor(const struct learned_stack *of);
-/* Half width of the 90 % interval of the remaining shift, which is wider if no factor is
+/* The factor to apply on a GPU: its time_ratio, or 1 if learned_chance is below SURE_FACTOR. */
+double learned_ratio(const struct learned_stack *of, const char *profile);
+/* Half width of the 90 % interval of the remaining shift on a GPU, which is wider if no factor is
  * applied. */
-double learned_shift(const struct learned_stack *of);
+double learned_shift(const struct learned_stack *of, const char *profile);
 
 /* Sets the stack's time ratios and lowers the shifts of stack and GPU to the remaining ones; it
- * never raises a shift. The GPU's shift is lowered only if the runs used the same profile. Applying
- * it twice changes nothing. */
+ * never raises a shift. The GPU's shift is lowered only if the GPU had runs. Applying it twice
+ * changes nothing. */
 void learned_apply(const struct learned *learned, struct system *system);
 
-extern const struct field learned_fields[];
-extern const size_t num_learned_fields;
+extern const struct field learned_fields[], learned_gpu_fields[];
+extern const size_t num_learned_fields, num_learned_gpu_fields;
 
 #endif

@@ -29,6 +29,8 @@ const struct field stack_fields[] = {
     { .name = "source", TEXT(source), .doc = "Source of the file's contents." },
     { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of single keys." },
     { .name = "summary", TEXT(summary), .fallback = "", .doc = "Description in one line, which `list` shows." },
+    { .name = "family", TEXT(family), .fallback = "",
+      .doc = "Stack of which this one is a version, if any. `fit` fits one product_efficiency for all versions, and `learn` one factor." },
     { .name = "attention", .kind = FIELD_NAME, AT(attention), .names = attention_names,
       .doc = "Kernel of attn=flash; GPUs that are too old for it use the newest kernel that they "
              "can run." },
@@ -342,12 +344,19 @@ json_t *stack_write(const struct stack *stack)
         json_object_set_new(
             object, "errors",
             fields_write(error_width_fields, num_error_width_fields, &stack->errors.widths));
+    if (*stack->family == '\0')
+        json_object_del(object, "family");
     if (!(stack->learned.time_ratio > 0))
         json_object_del(object, "time_ratio");
     if (!(stack->learned.expert_time_ratio > 0))
         json_object_del(object, "expert_time_ratio");
     json_object_set_new(object, "fitted_on", fitted_write(stack->fitted, stack->num_fitted));
     return object;
+}
+
+const char *stack_family(const struct stack *stack)
+{
+    return *stack->family ? stack->family : stack->name;
 }
 
 bool stack_load(const char *name, struct stack *out, struct err *err)

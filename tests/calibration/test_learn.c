@@ -49,10 +49,11 @@ static void make(const double *factor, int count)
     }
 }
 
+/* Returns what was learned of the stack on all GPUs, of which this one was measured. */
 static const struct learned_stack *learn(int count, const struct learned *earlier)
 {
     learn_from(made.cases, made.predictions, count, &prior, earlier, &made.lessons);
-    return learned_find(&made.lessons.overlay, "megatron-core", false);
+    return learned_find(&made.lessons.overlay, &made.system.stack, false);
 }
 
 /* Mean and standard deviation of the product of the prior's normal density, of deviation 0.1, and
@@ -85,11 +86,11 @@ START_TEST(a_ratio_is_shrunk_by_the_variance_between_sources)
         make(factors, n);
         const struct learned_stack *got = learn(n, NULL);
         ck_assert_ptr_nonnull(got);
-        ck_assert_double_eq_tol(log(got->time_ratio), mean, 1e-4);
-        ck_assert_double_eq_tol(got->ratio_error, deviation, 1e-4);
+        ck_assert_double_eq_tol(log(got->factor.time_ratio), mean, 1e-4);
+        ck_assert_double_eq_tol(got->factor.ratio_error, deviation, 1e-4);
         ck_assert(mean > 0.05 && mean < log(1.2));
-        ck_assert_int_eq(got->runs, n);
-        ck_assert_str_eq(got->profiles[0], "h100-80g-sxm");
+        ck_assert_int_eq(learned_runs(got), n);
+        ck_assert_str_eq(got->gpus[0].profile, "h100-80g-sxm");
         ck_assert_double_eq(made.lessons.at[0].ratio_before, 1);
         ck_assert_double_eq(made.lessons.at[0].error_before, 0.1);
         learned_release(&made.lessons.overlay);
@@ -103,10 +104,10 @@ START_TEST(a_row_far_from_the_others_hardly_counts)
 {
     static const double factors[] = { 1.05, 1.05, 1.05, 1.05, 1.05, 2.5 };
     make(factors, 5);
-    double without = learn(5, NULL)->time_ratio;
+    double without = learn(5, NULL)->factor.time_ratio;
     learned_release(&made.lessons.overlay);
     make(factors, 6);
-    double with = learn(6, NULL)->time_ratio;
+    double with = learn(6, NULL)->factor.time_ratio;
     learned_release(&made.lessons.overlay);
     ck_assert_double_ge(with, without);
     ck_assert_double_le(with, 1.01 * without);
@@ -127,9 +128,9 @@ START_TEST(learning_rows_in_turn_equals_learning_them_at_once)
         before = made.lessons.overlay;
     }
     ck_assert_int_eq(before.count, 1);
-    ck_assert_double_eq_tol(before.at[0].time_ratio, at_once.time_ratio, 1e-12);
-    ck_assert_double_eq_tol(before.at[0].ratio_error, at_once.ratio_error, 1e-12);
-    ck_assert_int_eq(before.at[0].runs, 3);
+    ck_assert_double_eq_tol(before.at[0].factor.time_ratio, at_once.factor.time_ratio, 1e-12);
+    ck_assert_double_eq_tol(before.at[0].factor.ratio_error, at_once.factor.ratio_error, 1e-12);
+    ck_assert_int_eq(learned_runs(&before.at[0]), 3);
     learned_release(&before);
 }
 END_TEST
@@ -161,6 +162,139 @@ START_TEST(without_rows_nothing_is_learned)
 }
 END_TEST
 
+/* --- several GPUs ---------------------------------------------------------------------------- */
+
+/* Two GPUs that were never measured; half of the variance of a new GPU's shift is the stack's. */
+static const struct learn_prior prior_of_gpus = {
+    .of = { { 0.1, 1e5 }, { 0.1, 1e5 }, { 0.1 * 1.41421356237, 1e5 } },
+    .core = 0.05,
+    .scatter = 0.05,
+    .sources = 9,
+};
+
+/* Shifts of GPUs 0 and 1, and the part that GPUs share, for rows of which the first is on GPU 1 and
+ * the others are on GPU 0: means over sums of 200 x 200 x 200 points. */
+static void integrate_gpus(const double *factor, int count, double mean[3])
+{
+    enum { POINTS = 200 };
+    double sums[4] = { 0 };
+    for (int i = 0; i < POINTS; i++) {
+        double shared = 0.008 * (i - POINTS / 2);
+        double of[2][2] = { { 0 } };
+        for (int gpu = 0; gpu < 2; gpu++)
+            for (int k = 0; k < POINTS; k++) {
+                double own = 0.008 * (k - POINTS / 2), density = exp(-50 * own * own);
+                for (int row = gpu ? 0 : 1; row < (gpu ? 1 : count); row++) {
+                    double t = (log(factor[row]) - shared - own) / 0.05;
+                    density *= pow(2 + t * t, -1.5);
+                }
+                of[gpu][0] += density;
+                of[gpu][1] += density * (shared + own);
+            }
+        double prior_density = exp(-50 * shared * shared);
+        sums[0] += prior_density * of[0][1] * of[1][0];
+        sums[1] += prior_density * of[0][0] * of[1][1];
+        sums[2] += prior_density * of[0][0] * of[1][0] * shared;
+        sums[3] += prior_density * of[0][0] * of[1][0];
+    }
+    for (int i = 0; i < 3; i++)
+        mean[i] = sums[i] / sums[3];
+}
+
+START_TEST(a_new_gpu_has_a_factor_of_its_own_that_moves_the_others)
+{
+    static const double factors[] = { 1.05, 1.3, 1.28, 1.4 };
+    struct system other;
+    double mean[3];
+    make(factors, 4);
+    other = made.system;
+    snprintf(other.profile.name, sizeof other.profile.name, "b200-sxm");
+    made.cases[0].system = &other;
+    integrate_gpus(factors, 4, mean);
+    learn_from(made.cases, made.predictions, 4, &prior_of_gpus, NULL, &made.lessons);
+    const struct learned_stack *got =
+        learned_find(&made.lessons.overlay, &made.system.stack, false);
+    ck_assert_int_eq(made.lessons.count, 2);
+    ck_assert_int_eq(got->num_gpus, 2);
+    ck_assert_double_eq_tol(log(learned_ratio(got, "h100-80g-sxm")), mean[0], 1e-3);
+    ck_assert_double_eq_tol(log(learned_ratio(got, "b200-sxm")), mean[1], 1e-3);
+    ck_assert_double_eq_tol(log(learned_ratio(got, "gb200")), mean[2], 1e-3);
+    ck_assert(mean[0] > mean[2] && mean[2] > mean[1] && mean[1] > 0.05);
+    ck_assert_double_gt(got->factor.ratio_error, got->gpus[1].factor.ratio_error);
+    learned_release(&made.lessons.overlay);
+}
+END_TEST
+
+/* On GPUs that were measured, rows tell the stack's shift alone. */
+START_TEST(gpus_that_were_measured_share_one_factor)
+{
+    static const double factors[] = { 1.05, 1.3 };
+    struct system other;
+    make(factors, 2);
+    made.system.profile.measured = true;
+    other = made.system;
+    snprintf(other.profile.name, sizeof other.profile.name, "a100-80g-sxm");
+    made.cases[0].system = &other;
+    learn_from(made.cases, made.predictions, 2, &prior_of_gpus, NULL, &made.lessons);
+    const struct learned_stack *got =
+        learned_find(&made.lessons.overlay, &made.system.stack, false);
+    ck_assert_int_eq(got->num_gpus, 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_double_eq(got->gpus[i].factor.time_ratio, got->factor.time_ratio);
+        ck_assert_int_eq(got->gpus[i].num_ratios, 1);
+    }
+    learned_release(&made.lessons.overlay);
+}
+END_TEST
+
+START_TEST(versions_of_a_stack_are_learned_together)
+{
+    static const double factors[] = { 1.2, 1.2 };
+    struct system version, stranger;
+    make(factors, 2);
+    version = stranger = made.system;
+    snprintf(version.stack.name, sizeof version.stack.name, "megatron-core-2");
+    snprintf(version.stack.family, sizeof version.stack.family, "megatron-core");
+    snprintf(stranger.stack.name, sizeof stranger.stack.name, "megatron-core-3");
+    made.cases[0].system = &version;
+    const struct learned_stack *got = learn(2, NULL);
+    ck_assert_int_eq(learned_runs(got), 2);
+    ck_assert_ptr_eq(learned_find(&made.lessons.overlay, &version.stack, false), got);
+    ck_assert_ptr_null(learned_find(&made.lessons.overlay, &stranger.stack, false));
+    learned_apply(&made.lessons.overlay, &version);
+    ck_assert_double_eq(version.stack.learned.time_ratio, got->factor.time_ratio);
+    learned_release(&made.lessons.overlay);
+}
+END_TEST
+
+/* Stacks that the fit gives the same constants are versions of one stack. */
+START_TEST(stacks_that_are_fitted_together_are_versions_of_one)
+{
+    struct fit_table table;
+    struct err err = { 0 };
+    int pairs = 0;
+    ck_assert_msg(fit_table_load(NULL, &table, &err), "%s", err.msg);
+    for (int i = 0; i < table.num_jobs; i++)
+        for (int k = 0; k < table.jobs[i].num_constants && !table.jobs[i].is_middle; k++) {
+            const struct constant *of = &table.jobs[i].constants[k].constant;
+            char file[128];
+            struct stack first, other;
+            if (!of->is_of_stack)
+                continue;
+            ck_assert(constant_file(of, 0, file, sizeof file));
+            ck_assert_msg(stack_load(strchr(file, '/') + 1, &first, &err), "%s", err.msg);
+            for (int n = 1; constant_file(of, n, file, sizeof file); n++, pairs++) {
+                ck_assert_msg(stack_load(strchr(file, '/') + 1, &other, &err), "%s", err.msg);
+                ck_assert_str_eq(stack_family(&other), stack_family(&first));
+                stack_release(&other);
+            }
+            stack_release(&first);
+        }
+    ck_assert_int_ge(pairs, 4);
+    fit_table_release(&table);
+}
+END_TEST
+
 /* --- the overlay ----------------------------------------------------------------------------- */
 
 START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
@@ -173,13 +307,13 @@ START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
     system.stack.errors.of_experts = 0.32;
     for (int times = 0; times < 2; times++) {
         learned_apply(&made.lessons.overlay, &system);
-        ck_assert_double_eq(system.stack.learned.time_ratio, got->time_ratio);
-        ck_assert_double_eq(system.stack.errors.source, got->shift);
-        ck_assert_double_eq(system.profile.source_error, got->shift);
+        ck_assert_double_eq(system.stack.learned.time_ratio, got->factor.time_ratio);
+        ck_assert_double_eq(system.stack.errors.source, got->factor.shift);
+        ck_assert_double_eq(system.profile.source_error, got->factor.shift);
         ck_assert_double_eq(system.stack.errors.of_experts, 0.32);
         ck_assert_double_eq(system.stack.learned.expert_time_ratio, 0);
     }
-    ck_assert_double_lt(got->shift, 0.15);
+    ck_assert_double_lt(got->factor.shift, 0.15);
     struct system seen = made.system;
     snprintf(seen.profile.name, sizeof seen.profile.name, "b200-sxm");
     seen.profile.source_error = 0.335;
@@ -194,16 +328,22 @@ END_TEST
  * 0.98 is not. A factor that is not applied widens the interval instead. */
 START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
 {
-    struct learned_stack of = { .time_ratio = 1.1, .ratio_error = 0.05, .shift = 0.08 };
+    struct learned_stack of = { .factor = { 1.02, 0.1, 0.09 },
+                                .gpus = { { .profile = "had", .factor = { 1.1, 0.05, 0.08 } } },
+                                .num_gpus = 1 };
+    struct learned_factor *had = &of.gpus[0].factor;
     ck_assert_double_eq_tol(learned_chance(&of), normal_cdf(log(1.1) / 0.1), 1e-12);
-    ck_assert_double_eq(learned_factor(&of), 1.1);
-    ck_assert_double_eq(learned_shift(&of), 0.08);
-    of.time_ratio = 0.98;
+    ck_assert_double_eq(learned_ratio(&of, "had"), 1.1);
+    ck_assert_double_eq(learned_shift(&of, "had"), 0.08);
+    ck_assert_double_eq(learned_ratio(&of, "other"), 1.02);
+    ck_assert_double_eq(learned_shift(&of, "other"), 0.09);
+    had->time_ratio = 0.98;
     ck_assert_double_lt(learned_chance(&of), SURE_FACTOR);
-    ck_assert_double_eq(learned_factor(&of), 1);
-    ck_assert_double_eq_tol(learned_shift(&of), hypot(0.08, normal_90 * log(0.98)), 1e-12);
-    of.ratio_error = 0;
-    ck_assert_double_eq(learned_factor(&of), 0.98);
+    ck_assert_double_eq(learned_ratio(&of, "had"), 1);
+    ck_assert_double_eq(learned_ratio(&of, "other"), 1);
+    ck_assert_double_eq_tol(learned_shift(&of, "had"), hypot(0.08, normal_90 * log(0.98)), 1e-12);
+    had->ratio_error = 0;
+    ck_assert_double_eq(learned_ratio(&of, "had"), 0.98);
 }
 END_TEST
 
@@ -220,7 +360,7 @@ START_TEST(the_prior_of_a_new_stack_is_its_intervals_shift)
         learn_from(made.cases, made.predictions, 1, i ? &with_width : &prior, NULL, &made.lessons);
         ck_assert_double_eq_tol(made.lessons.at[0].error_before,
                                 i ? 0.1 * 0.2 * normal_90 / 0.4 : 0.2, 1e-12);
-        ratio[i] = made.lessons.at[0].after->time_ratio;
+        ratio[i] = made.lessons.at[0].after->factor.time_ratio;
         learned_release(&made.lessons.overlay);
     }
     ck_assert_double_gt(ratio[0], ratio[1]);
@@ -232,9 +372,11 @@ END_TEST
  * rows) of models with experts, and no shift grows. */
 START_TEST(an_overlay_of_experts_is_for_models_with_experts)
 {
-    struct learned_stack taught = {
-        .stack = "made", .experts = true, .time_ratio = 1.5, .shift = 0.2
-    };
+    struct learned_stack taught = { .stack = "made",
+                                    .experts = true,
+                                    .factor = { 1.5, 0.05, 0.2 },
+                                    .gpus = { { .profile = "had", .factor = { 1.5, 0.05, 0.2 } } },
+                                    .num_gpus = 1 };
     struct learned overlay = { .at = &taught, .count = 1 };
     struct system system = { .stack.errors = { .source = 0.3, .of_experts = 0.32 },
                              .profile.source_error = 0.4 };
@@ -245,7 +387,7 @@ START_TEST(an_overlay_of_experts_is_for_models_with_experts)
     ck_assert_double_eq(system.stack.learned.time_ratio, 0);
     ck_assert_double_eq(system.stack.errors.source, 0.3);
     ck_assert_double_eq(system.profile.source_error, 0.4);
-    taught.shift = 0.25;
+    taught.factor.shift = 0.25;
     learned_apply(&overlay, &system);
     ck_assert_double_eq(system.stack.errors.of_experts, 0.2);
 }
@@ -275,42 +417,39 @@ START_TEST(a_written_overlay_reads_back_equal)
     json_decref(root);
     ck_assert_msg(read_text(text_get(&text), &back, &err), "%s: %s", err.where, err.msg);
     ck_assert_int_eq(back.count, 1);
-    ck_assert_double_eq_tol(back.at[0].time_ratio, got->time_ratio, 1e-6);
-    ck_assert_double_eq_tol(back.at[0].ratio_error, got->ratio_error, 1e-6);
-    ck_assert_double_eq_tol(back.at[0].shift, got->shift, 1e-6);
+    ck_assert_double_eq_tol(back.at[0].factor.time_ratio, got->factor.time_ratio, 1e-6);
+    ck_assert_double_eq_tol(back.at[0].factor.ratio_error, got->factor.ratio_error, 1e-6);
+    ck_assert_double_eq_tol(back.at[0].factor.shift, got->factor.shift, 1e-6);
     ck_assert_double_eq_tol(back.at[0].prior_error, got->prior_error, 1e-6);
-    ck_assert_int_eq(back.at[0].num_ratios, 2);
-    ck_assert_double_eq_tol(back.at[0].ratios[1], log(1.3), 1e-6);
-    ck_assert_str_eq(back.at[0].profiles[0], "h100-80g-sxm");
+    ck_assert_int_eq(back.at[0].gpus[0].num_ratios, 2);
+    ck_assert_double_eq_tol(back.at[0].gpus[0].ratios[1], log(1.3), 1e-6);
+    ck_assert_str_eq(back.at[0].gpus[0].profile, "h100-80g-sxm");
     text_release(&text);
     learned_release(&back);
     learned_release(&made.lessons.overlay);
 }
 END_TEST
 
-#define ENTRY \
-    "\"stack\": \"a\", \"time_ratio\": 1.1, \"ratio_error\": 0.1, \"shift\": 0.1, \"runs\": 1"
+#define FACTOR "\"time_ratio\": 1.1, \"ratio_error\": 0.1, \"shift\": 0.1"
+#define GPU    FACTOR ", \"profile\": \"b\", \"prior_error\": 0, \"prior_freedom\": 3"
+#define STACK(gpus)                                                             \
+    "{ \"format\": 2, \"stacks\": [ { \"stack\": \"a\", \"prior_error\": 0.1, " \
+    "\"prior_freedom\": 5, " FACTOR gpus " } ] }"
 static const struct {
     const char *text, *where, *what;
 } faulty[] = {
     { "[]", "", "" },
-    { "{ \"format\": 2, \"stacks\": [] }", "format", "expected 1" },
-    { "{ \"format\": 1, \"stacks\": 3 }", "stacks", "expected a list" },
-    { "{ \"format\": 1, \"stacks\": [ { " ENTRY " } ] }", "stacks[0].profiles", "" },
-    { "{ \"format\": 1, \"stacks\": [ { " ENTRY ", \"profiles\": [] } ] }", "stacks[0].profiles",
-      "1 to 16" },
-    { "{ \"format\": 1, \"stacks\": [ { " ENTRY ", \"profiles\": [ 7 ] } ] }", "stacks[0].profiles",
-      "names of profiles" },
-    { "{ \"format\": 1, \"stacks\": [ { " ENTRY
-      ", \"time_ration\": 1, \"profiles\": [ \"b\" ] } ] }",
-      "stacks[0].time_ration", "time_ratio" },
-    { "{ \"format\": 1, \"stacks\": [ { " ENTRY
-      ", \"profiles\": [ \"b\" ], \"ratios\": [ 1 ] } ] }",
-      "stacks[0].prior_error", "above 0" },
-    { "{ \"format\": 1, \"stacks\": [ { " ENTRY
-      ", \"profiles\": [ \"b\" ], \"prior_error\": 0.1, \"ratios\": [ 0 ] } ] }",
-      "stacks[0].ratios", "0.01 to 100" },
-    { "{ \"format\": 1, \"stacks\": [ { \"stack\": \"a\", \"time_ratio\": -1 } ] }",
+    { "{ \"format\": 1, \"stacks\": [] }", "format", "expected 2" },
+    { "{ \"format\": 2, \"stacks\": 3 }", "stacks", "expected a list" },
+    { STACK(""), "stacks[0].gpus", "" },
+    { STACK(", \"gpus\": []"), "stacks[0].gpus", "1 to 16" },
+    { STACK(", \"gpus\": [ 7 ]"), "stacks[0].gpus[0]", "" },
+    { STACK(", \"gpus\": [ { " GPU " } ]"), "stacks[0].gpus[0].ratios", "" },
+    { STACK(", \"gpus\": [ { " GPU ", \"ratios\": [] } ]"), "stacks[0].gpus[0].ratios", "1 to" },
+    { STACK(", \"gpus\": [ { " GPU ", \"ratios\": [ 0 ] } ]"), "stacks[0].gpus[0].ratios",
+      "0.01 to 100" },
+    { STACK(", \"time_ration\": 1"), "stacks[0].time_ration", "time_ratio" },
+    { "{ \"format\": 2, \"stacks\": [ { \"stack\": \"a\", \"time_ratio\": -1 } ] }",
       "stacks[0].time_ratio", "" },
 };
 
@@ -403,13 +542,15 @@ static struct mark mark_others(const struct judged *of, int k, double *room)
     learn_from(of->cases, of->predictions, k, &of->prior, NULL, &lessons);
     for (int i = 0; i < n; i++) {
         const struct learned_stack *learned =
-            learned_find(&lessons.overlay, of->cases[k + i].system->stack.name, false);
+            learned_find(&lessons.overlay, &of->cases[k + i].system->stack, false);
         const struct left_out_row *row = of->rows[k + i];
+        const char *profile = of->cases[k + i].system->profile.name;
         double shift = of->shift[row->tier];
-        room[i] = fabs(row->error + (learned ? log(learned_factor(learned)) : 0));
-        covered +=
-            room[i] <= hypot(hypot(row->width, slice_width(&of->slices, row->tier, row->slice)),
-                             learned ? fmin(shift, learned_shift(learned)) : shift);
+        if (learned && (row->tier != TIER_NEW_GPU || learned_gpu_find(learned, profile)))
+            shift = fmin(shift, learned_shift(learned, profile));
+        room[i] = fabs(row->error + (learned ? log(learned_ratio(learned, profile)) : 0));
+        covered += room[i] <=
+                   hypot(hypot(row->width, slice_width(&of->slices, row->tier, row->slice)), shift);
     }
     numbers_sort(room, (size_t)n);
     mark.median = sorted_quantile(room, n, 0.5);
@@ -461,16 +602,16 @@ static void tally_source(const char *name, struct tally *out)
 }
 
 /* Tests the source whose prediction takes the least time; `make campaign` tests all sources with
- * ten rows or more. The limits are the errors that remain with one learned ratio per source,
- * rounded up. */
+ * ten rows or more. The limits are the errors that remain, rounded up. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "torchao_float8", "internevo",      "dgxc_gb200",
                                          "megatron2021",   "zerobubble2023", "llmfoundry",
                                          "bloom_prequel",  "vtrain_single",  "dgxc_h100" };
-    static const double most[] = { 0.056, 0.053, 0.049, 0.047 };
-    /* rows of three GPUs, which one ratio cannot serve: medians of -7, -18 and -25 % */
-    static const double most_torchao[] = { 0.127, 0.122, 0.107, 0.095 };
+    static const double most[] = { 0.056, 0.05, 0.045, 0.04 };
+    /* rows of three GPUs with median errors of -7, -18 and -25 %; with one ratio for all GPUs of a
+     * stack that learns no version with another, 12, 10.7 and 9.5 % would remain */
+    static const double most_torchao[] = { 0.127, 0.095, 0.075, 0.055 };
     struct tally sum = { 0 };
     int sources = is_campaign() ? (int)LENGTH(names) : 1;
     for (int i = 0; i < sources; i++) {
@@ -515,6 +656,10 @@ static Suite *suite(void)
     tcase_add_test(laws, a_factor_is_applied_only_if_it_is_likely_better);
     tcase_add_test(laws, the_prior_of_a_new_stack_is_its_intervals_shift);
     tcase_add_test(laws, a_written_overlay_reads_back_equal);
+    tcase_add_test(laws, a_new_gpu_has_a_factor_of_its_own_that_moves_the_others);
+    tcase_add_test(laws, gpus_that_were_measured_share_one_factor);
+    tcase_add_test(laws, versions_of_a_stack_are_learned_together);
+    tcase_add_test(laws, stacks_that_are_fitted_together_are_versions_of_one);
     tcase_add_test(laws, an_overlay_of_experts_is_for_models_with_experts);
     tcase_add_loop_test(laws, a_faulty_overlay_is_refused_by_line_and_key, 0, LENGTH(faulty));
     suite_add_tcase(s, laws);

@@ -99,7 +99,7 @@ run 4 export nothing.json --to megatron
 grep -q 'nothing.json' errors || fail "a document without a plan is not named"
 
 # The answer for an imported job states that a learned factor was applied.
-printf '{ "format": 1, "stacks": [ { "stack": "megatron-core", "time_ratio": 1.1, "ratio_error": 0.1, "shift": 0.1, "runs": 1, "profiles": [ "h100-80g-sxm" ] } ] }' >mine.json
+printf '{ "format": 2, "stacks": [ { "stack": "megatron-core", "time_ratio": 1.1, "ratio_error": 0.05, "shift": 0.1, "prior_error": 0.1, "prior_freedom": 5, "gpus": [ { "profile": "h100-80g-sxm", "time_ratio": 1.1, "ratio_error": 0.05, "shift": 0.1, "prior_error": 0, "prior_freedom": 5, "ratios": [ 1.1 ] } ] } ] }' >mine.json
 run 0 import megatron-slurm/args.txt --from megatron --learned mine.json --json
 grep -q 'mine.json' out || fail "import --learned does not state the learned factor"
 run 0 export plan.json --to megatron --learned mine.json --json
