@@ -17,9 +17,9 @@
  * tensor parallelism cuts matrices (hidden size / tensor ranks): how fast small products and the
  * kernels beside them run differs between stacks. The slopes b of the sources' errors over
  * ln(slice) are assumed normal around 0; a further source at the slice x has the additional half
- * width t sqrt(sum b^2 / n) |ln(x / usual)|. So predictions far from all measured slices are less
- * certain.
- */
+ * width t sqrt(sum b^2 / n) |ln(x / usual)|, with t the 95 % quantile of Student's t distribution
+ * and `usual` the mean slice of the sources. So predictions far from all measured slices are less
+ * certain. */
 #ifndef CALIBRATION_FIT_SHIFTS_H
 #define CALIBRATION_FIT_SHIFTS_H
 
@@ -41,8 +41,8 @@ struct source_shift {
     /* Standard deviation of errors about the bias, estimated as their 90th percentile / 1.645. */
     double scatter;
     double spread; /* median distance of the errors from the bias */
-    /* Mean change of its rows' errors per factor e of the slice of a matrix that a rank has: a
-     * regression. 0: the slices of its rows are too alike to tell. */
+    /* Mean change of its rows' errors per factor e in the width of a rank's slice, by regression.
+     * 0: the slices of its rows are too alike for a regression. */
     double slope;
     double slice; /* geometric mean of these slices, in columns */
     /* Quantiles over rows, ascending, of the shift (a half width in log time) with which the row's
@@ -66,7 +66,7 @@ void source_shifts_write(const struct source_shifts *shifts, struct text *out);
 void source_shifts_release(struct source_shifts *shifts);
 
 /* The trend with slices of a stack that was never measured, from the slopes of all sources except
- * `without`; width 0 if fewer than two sources tell. */
+ * `without`; width 0 if fewer than two sources have a slope. */
 struct slice_trend slice_trend_find(const struct source_shifts *shifts, const char *without);
 
 /* Its half width at a slice's logarithm; 0 for other tiers than TIER_NEW_STACK. */
@@ -75,8 +75,9 @@ double slice_width(const struct slice_trend *trend, enum tier tier, double log_s
 /* Half width of the 90 % interval of a tier's shift, in log time, from all sources except
  * `without`. 0 if no other source is in the tier, or for TIER_SEEN. */
 double shift_width(const struct source_shifts *shifts, enum tier tier, const char *without);
-/* The shift of a further source of a tier, as its known sources `without` one tell: a t
- * distribution around 0. Only their biases count. For TIER_SEEN the sources of all tiers count. */
+/* The distribution of the shift of a further source of a tier: a t distribution around 0, found
+ * from the biases of the tier's known sources except `without`. TIER_SEEN uses the sources of all
+ * tiers. */
 struct shift_prior {
     double scale, freedom;
 };
