@@ -91,8 +91,7 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
         for (int i = 0; i < behind->count; i++) {
             struct front_entry entry = { .layers = k, .next = i };
             entry.suffix = composition->prepend(table, stage, &options[k], &behind->at[i].suffix);
-            if (sum_floor(composition->least_s(table, ahead, &entry.suffix)) <
-                program->limit_s)
+            if (sum_floor(composition->least_s(table, ahead, &entry.suffix)) < program->limit_s)
                 offer(scratch, &entry);
         }
     }

@@ -218,6 +218,60 @@ START_TEST(the_values_of_an_added_plan_are_inserted_in_order)
 }
 END_TEST
 
+/* How often the space of a base plan and an added plan has the added plan. */
+static int times_with(const char *layout, const char *fix, const char *forbid)
+{
+    struct plan base = plan_default(), also;
+    struct space_request request = { .model = &small,
+                                     .num_gpus = 4,
+                                     .base = &base,
+                                     .fix = fix,
+                                     .forbid = forbid,
+                                     .chunks = CHUNKS_MEGATRON,
+                                     .also = &also };
+    struct space space;
+    struct err err = { 0 };
+    int times = 0;
+    bool ok = plan_parse(layout, &arena, &also, &err) && plan_derive_data(&also, 4, &err) &&
+              space_new(&request, &arena, &space, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    seen->count = 0;
+    walk(&space, seen);
+    for (int i = 0; i < seen->count; i++)
+        times += plan_equal(&seen->plans[i], &also);
+    return times;
+}
+
+/* Layouts with words that few other plans have, and a fixed word that excludes them. The last word
+ * excludes them if it is forbidden. */
+static const struct {
+    const char *layout, *other;
+} added[] = {
+    { "pp2 mb2 zero1", "zero0" },
+    { "pp2 zero1 mb2", "mb1" },
+    { "pp2 mb2 recompute=block:3", "recompute=none" },
+    { "pp2 mb2 recompute=block:3,1", "recompute=none" },
+    { "pp4 mb1 recompute=block-share:0.5", "recompute=none" },
+    { "pp2 mb2 recompute=full:2", "recompute=none" },
+    { "pp2 mb2 recompute=selective:mlp", "recompute=none" },
+    { "pp2 mb2 recompute=selective:mlp,none", "recompute=none" },
+    { "pp2 mb8 vpp1 stages=7,5", "vpp2" },
+    { "pp2 mb2 vpp3 stages=3,1,2,2,2,2", "vpp2" },
+    { "mb2 pp2 vpp3", "vpp1" },
+    { "mb4 tp4", "tp1" },
+    { "mb2 pp2 tp2 sp", "sp0" },
+    { "mb1 cp2", "cp1" },
+};
+
+START_TEST(a_space_has_the_added_plan_once_unless_a_word_excludes_it)
+{
+    const char *layout = added[_i].layout;
+    ck_assert_int_eq(times_with(layout, NULL, NULL), 1);
+    ck_assert_int_eq(times_with(layout, added[_i].other, NULL), 0);
+    ck_assert_int_eq(times_with(layout, NULL, strrchr(layout, ' ') + 1), 0);
+}
+END_TEST
+
 /* Values outside the lists, with the layout word that each candidate must then have. */
 static const char *const outside[][2] = {
     { "tp3", "tp3 " },
@@ -466,6 +520,8 @@ static Suite *suite(void)
     tcase_add_test(cases, no_two_candidates_have_the_same_layout);
     tcase_add_test(cases, fixed_words_are_in_every_candidate);
     tcase_add_test(cases, the_values_of_an_added_plan_are_inserted_in_order);
+    tcase_add_loop_test(cases, a_space_has_the_added_plan_once_unless_a_word_excludes_it, 0,
+                        LENGTH(added));
     tcase_add_loop_test(cases, each_value_of_a_word_keeps_all_candidates_that_have_it, 0,
                         LENGTH(values));
     tcase_add_loop_test(cases, a_fixed_value_may_be_outside_the_default_lists, 0, LENGTH(outside));
