@@ -51,12 +51,12 @@ static void make_draw(void *context, size_t draw, int worker)
     arena_release(&arena);
 }
 
-/* Index of the first of the fastest rivals; -1 when none fits. */
+/* Index of the first of the fastest rivals. */
 static int best_of(const double *step_s, int num_rivals)
 {
-    int best = -1;
-    for (int i = 0; i < num_rivals; i++)
-        if (step_s[i] < HUGE_VAL && (best < 0 || step_s[i] < step_s[best]))
+    int best = 0;
+    for (int i = 1; i < num_rivals; i++)
+        if (step_s[i] < step_s[best])
             best = i;
     return best;
 }

@@ -123,10 +123,6 @@ static bool try_exchange(struct trial *trial, const struct exchange *exchange, s
         bool is_alone = ranks == 1 && !exchange_is_default(exchange);
         if (num_gpus % ranks != 0 || is_alone || !can_win(trial, exchange, ranks))
             continue;
-        const struct exchange_method *method = exchange_method_of(exchange);
-        struct err refused = { 0 };
-        if (method->accepts && ranks > 1 && !method->accepts(exchange, ranks, &refused))
-            continue;
         if (!search_ranks(trial, exchange, ranks, err))
             return false;
     }

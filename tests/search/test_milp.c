@@ -228,6 +228,73 @@ static double fronts_s(const struct division_problem *problem)
     return fronts_best_s(&fronts, layers);
 }
 
+/* The least sum of passes and the least longest pass over all divisions. */
+static void least_of_all(const struct division_problem *problem, int stage, int *choice,
+                         double *sum_s, double *longest_s)
+{
+    if (stage < problem->num_stages) {
+        for (int i = 0; i < problem->stages[stage].count; i++) {
+            choice[stage] = i;
+            least_of_all(problem, stage + 1, choice, sum_s, longest_s);
+        }
+        return;
+    }
+    int layers = 0;
+    double passes_s = 0, most_s = 0;
+    for (int k = 0; k < problem->num_stages; k++) {
+        const struct stage_choice *own = chosen(problem, choice, k);
+        if (own->first != ANY_FIRST && own->first != layers)
+            return;
+        layers += own->layers;
+        passes_s += own->pass_s;
+        most_s = fmax(most_s, own->pass_s);
+    }
+    if (layers != problem->num_layers)
+        return;
+    *sum_s = fmin(*sum_s, passes_s);
+    *longest_s = fmin(*longest_s, most_s);
+}
+
+/* Gives each choice a first layer. */
+static void add_firsts(struct random *rng, struct division_problem *problem)
+{
+    size_t num_stages = (size_t)problem->num_stages;
+    struct stage_choices *stages = ARENA_ARRAY(&arena, struct stage_choices, num_stages);
+    for (int stage = 0; stage < problem->num_stages; stage++) {
+        const struct stage_choices *of = &problem->stages[stage];
+        struct stage_choice *at = ARENA_ARRAY(&arena, struct stage_choice, (size_t)of->count);
+        for (int i = 0; i < of->count; i++) {
+            at[i] = of->at[i];
+            at[i].first = stage == 0 ? 0 : within(rng, 1, problem->num_layers - at[i].layers);
+        }
+        stages[stage] = (struct stage_choices){ at, of->count };
+    }
+    problem->stages = stages;
+}
+
+/* In half of the problems a choice has a first layer. */
+START_TEST(floors_of_sum_and_longest_pass_equal_enumeration)
+{
+    struct random rng = random_new(16, 0);
+    for (int i = 0; i < 60; i++) {
+        struct arena_mark mark = arena_mark(&arena);
+        struct division_problem problem = random_problem(&rng, 4, 8);
+        double sum_s = HUGE_VAL, longest_s = HUGE_VAL;
+        int choice[MOST_STAGES];
+        if (i % 2 == 1)
+            add_firsts(&rng, &problem);
+        least_of_all(&problem, 0, choice, &sum_s, &longest_s);
+        double floor_s = division_least_sum_s(&problem);
+        ck_assert(floor_s == sum_s || fabs(floor_s - sum_s) < 1e-12);
+        if (i % 2 == 0)
+            ck_assert_double_eq(division_least_longest_s(&problem), longest_s);
+        else
+            ck_assert_double_le(division_least_longest_s(&problem), longest_s);
+        arena_reset(&arena, mark);
+    }
+}
+END_TEST
+
 /* If no upper bound on the longest pass T is given, the integer program's answer is independent of
  * the dynamic program's. */
 START_TEST(without_a_guess_the_optimum_equals_dynamic_programming)
@@ -421,6 +488,7 @@ static Suite *suite(void)
     tcase_add_test(cases, without_a_guess_the_optimum_equals_dynamic_programming);
     tcase_add_test(cases, with_guesses_the_optimum_equals_dynamic_programming_at_any_size);
     tcase_add_test(cases, limits_over_several_stages_hold_and_solutions_come_in_order);
+    tcase_add_test(cases, floors_of_sum_and_longest_pass_equal_enumeration);
     tcase_add_test(cases, no_division_is_returned_twice);
     tcase_add_test(cases, stages_that_cannot_hold_the_layers_have_no_division);
     tcase_add_test(cases, at_a_limit_the_best_division_and_its_gap_are_returned);

@@ -314,6 +314,7 @@ START_TEST(numbers_of_gpus_are_parts_of_a_node_or_whole_nodes)
     static const int all[] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40 };
     static const int usual[] = { 1, 2, 4, 8, 16, 24, 32, 40 };
     static const int large[] = { 1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 192, 200, 240 };
+    static const int of_five[] = { 1, 5, 10, 15, 20, 30, 40 };
     static const int part[] = { 1, 2, 4, 5 };
     struct arena arena = { 0 };
     check_counts(counts_all(&instance.system.cluster, 44, &arena), all, 12);
@@ -323,6 +324,8 @@ START_TEST(numbers_of_gpus_are_parts_of_a_node_or_whole_nodes)
     struct values counts = counts_usual(&instance.system.cluster, 400, &arena);
     ck_assert_int_eq(counts.at[counts.count - 1], 400);
     check_counts((struct values){ counts.at, 13 }, large, 13);
+    instance.system.cluster.levels[0].size = 5;
+    check_counts(counts_usual(&instance.system.cluster, 44, &arena), of_five, 7);
     arena_release(&arena);
 }
 END_TEST
