@@ -465,21 +465,19 @@ static void begin_listing(struct listing *listing, struct arena *arena)
 {
     const struct space *space = listing->search->space;
     const struct values *pp = &space->pp;
-    int most = 0, least = fewest_chunks(space);
-    for (int i = 0; i < pp->count; i++)
-        most += 2 * most_chunks(space, pp->at[i]);
-    listing->spaces = ARENA_ARRAY(arena, struct stages_space, (size_t)most);
+    int least = fewest_chunks(space);
     for (int i = 0; i < pp->count; i++)
         for (int vpp = least; vpp <= most_chunks(space, pp->at[i]); vpp++)
             for (int place = MTP_BESIDE; place <= MTP_APART; place++) {
-                struct stages_space *of = &listing->spaces[listing->num_spaces];
+                struct stages_space of = { .first_site = listing->num_sites };
                 struct stages_of stages = { pp->at[i], vpp, (enum mtp_place)place };
                 if (!has_place(space, stages.mtp_place) ||
-                    !begin_stages(listing->search, &stages, arena, of))
+                    !begin_stages(listing->search, &stages, arena, &of))
                     continue;
-                of->first_site = listing->num_sites;
-                listing->num_sites += space_num_sites(&of->space);
-                listing->num_spaces++;
+                listing->num_sites += space_num_sites(&of.space);
+                listing->spaces = arena_extend(listing->spaces, (size_t)listing->num_spaces,
+                                               sizeof *listing->spaces);
+                listing->spaces[listing->num_spaces++] = of;
             }
 }
 
@@ -571,5 +569,7 @@ struct lattice lattice_new(const struct search *search, struct evaluators *evalu
     begin_listing(&listing, arena);
     begin_finders(&listing, jobs, arena);
     parallel_for(jobs, listing.num_sites, 8, list_site, &listing);
-    return gather(&listing, jobs, tally, arena);
+    struct lattice all = gather(&listing, jobs, tally, arena);
+    free(listing.spaces);
+    return all;
 }

@@ -211,6 +211,26 @@ START_TEST(offloaded_state_stays_within_host_memory)
 }
 END_TEST
 
+/* A limit above what any plan needs, no limit, and the other method give the same step time. */
+START_TEST(a_limit_that_all_hosts_keep_changes_nothing)
+{
+    const char *words = "tp1 pp8 vpp1 cp1 zero1 mb1 offload=optimizer recompute=none";
+    load("llama3-8b", 32);
+    struct search_request request = request_for("milp", words);
+    struct search_result any = search_of(&request);
+    request.host_memory_bytes = 1e15;
+    struct search_result limited = search_of(&request);
+    request = request_for("bnb", words);
+    struct search_result by_dynamic = search_of(&request);
+    ck_assert_ptr_nonnull(any.top[0].plan.chunk_layers);
+    ck_assert(plan_equal(&limited.top[0].plan, &any.top[0].plan));
+    ck_assert_double_eq_tol(step_s(&by_dynamic), step_s(&any), 1e-9);
+    search_result_release(&any);
+    search_result_release(&by_dynamic);
+    search_result_release(&limited);
+}
+END_TEST
+
 /* The host holds 12 bytes of Adam's state and 4 of fp32 gradients per parameter. Each stage has two
  * of the four ranks of its node. The bytes are computed by hand for a model whose embedding and
  * head are equally large. */
@@ -456,6 +476,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_limit_on_types_of_stages_holds);
     tcase_add_test(cases, equal_recompute_on_all_stages_can_be_required);
     tcase_add_test(cases, offloaded_state_stays_within_host_memory);
+    tcase_add_test(cases, a_limit_that_all_hosts_keep_changes_nothing);
     tcase_add_test(cases, a_host_holds_the_state_of_its_nodes_ranks);
     tcase_add_test(cases, a_host_holds_the_sum_of_state_and_activations);
     tcase_add_loop_test(cases, limits_on_types_and_recompute_hold_exactly_for_the_plans_within_them,

@@ -226,6 +226,63 @@ START_TEST(a_cost_class_changes_a_step_by_at_most_its_factor)
 }
 END_TEST
 
+/* Scales the constants of a class, written from the table of classes. Excesses of slowdowns are
+ * scaled, not the slowdowns. */
+static void scale_by_hand(const char *name, double factor, struct system *system)
+{
+    struct profile *profile = &system->profile;
+    struct stack *stack = &system->stack;
+    double *const rates[] = { &profile->sustained, &profile->batched_gemm_efficiency };
+    double *const latencies[] = { &profile->intra_latency_factor, &profile->inter_latency_factor };
+    double *const of_host[] = { &profile->kernel_s,        &stack->host.issue_s,
+                                &stack->host.checkpoint_s, &stack->host.microbatch_s,
+                                &stack->host.step_s,       &stack->shards.message_per_rank_s };
+    for (int i = 0; strcmp(name, "products") == 0 && i < LENGTH(rates); i++)
+        *rates[i] *= factor;
+    for (int i = 0; strcmp(name, "attention") == 0 && i < NUM_ATTENTION_KERNELS; i++) {
+        profile->attention[i].forward_efficiency *= factor;
+        profile->attention[i].backward_efficiency *= factor;
+    }
+    if (strcmp(name, "memory") == 0)
+        system->gpu.memory_bytes_per_s *= factor;
+    if (strcmp(name, "node") == 0)
+        profile->intra_bandwidth_factor *= factor;
+    if (strcmp(name, "network") == 0)
+        profile->inter_bandwidth_factor *= factor;
+    for (int i = 0; strcmp(name, "latency") == 0 && i < LENGTH(latencies); i++)
+        *latencies[i] *= factor;
+    for (int i = 0; strcmp(name, "host") == 0 && i < LENGTH(of_host); i++)
+        *of_host[i] *= factor;
+    if (strcmp(name, "interference") == 0) {
+        profile->overlap_compute_slowdown = 1 + (profile->overlap_compute_slowdown - 1) * factor;
+        profile->overlap_comm_slowdown = 1 + (profile->overlap_comm_slowdown - 1) * factor;
+    }
+    if (strcmp(name, "bytes") == 0)
+        stack->memory.allocator_slack = (1 + stack->memory.allocator_slack) * factor - 1;
+}
+
+/* All numbers are such that no product is rounded. */
+START_TEST(a_class_scales_its_constants_and_no_others)
+{
+    struct arena arena = { 0 };
+    struct system scaled = machine;
+    scaled.profile.num_curves = 0;
+    scaled.profile.overlap_compute_slowdown = 1.25;
+    scaled.profile.overlap_comm_slowdown = 1.5;
+    scaled.stack.memory.allocator_slack = 0.5;
+    scaled.stack.host.issue_s = 1e-5;
+    scaled.stack.host.checkpoint_s = 2e-5;
+    scaled.stack.host.microbatch_s = 3e-5;
+    scaled.stack.host.step_s = 4e-5;
+    scaled.stack.shards.message_per_rank_s = 5e-5;
+    struct system expected = scaled;
+    scale_by_hand(cost_classes[_i].name, 2, &expected);
+    cost_classes[_i].scale(&scaled, 2, &arena);
+    ck_assert_mem_eq(&scaled, &expected, sizeof scaled);
+    arena_release(&arena);
+}
+END_TEST
+
 /* Measured curves are copied before they are scaled, each by the factor of its class of costs. */
 START_TEST(scaling_a_class_copies_the_profiles_curves)
 {
@@ -352,6 +409,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, a_class_scaled_by_one_changes_no_bit, 0, num_cost_classes);
     tcase_add_loop_test(cases, a_cost_class_changes_a_step_by_at_most_its_factor, 0,
                         num_cost_classes);
+    tcase_add_loop_test(cases, a_class_scales_its_constants_and_no_others, 0, num_cost_classes);
     tcase_add_test(cases, scaling_a_class_copies_the_profiles_curves);
     tcase_add_test(cases, the_best_plan_changes_exactly_at_the_reported_factor);
     tcase_add_test(cases, no_class_changes_the_best_plan_before_the_tipping_point);

@@ -454,6 +454,32 @@ START_TEST(only_words_that_are_neither_fixed_nor_forbidden_are_divided)
 }
 END_TEST
 
+/* If recompute is fixed, or all or no layers must not be recomputed, stages cannot recompute
+ * different numbers of layers, so the option changes nothing. */
+START_TEST(recompute_is_mixed_only_if_none_and_full_are_allowed)
+{
+    static const char *const words[][2] = {
+        { "pp2 recompute=full", NULL },      { "pp2 recompute=none", NULL },
+        { "pp2 recompute=selective", NULL }, { "pp2", "recompute=full" },
+        { "pp2", "recompute=none" },
+    };
+    make_random(4004);
+    for (size_t i = 0; i < LENGTH(words); i++) {
+        struct search_request request = new_request();
+        request.fix = words[i][0];
+        request.forbid = words[i][1];
+        struct search_result without = search_of(&request);
+        request.recompute_mixes = true;
+        struct search_result with = search_of(&request);
+        ck_assert_int_eq(with.num_top, without.num_top);
+        for (int k = 0; k < with.num_top; k++)
+            ck_assert(plan_equal(&with.top[k].plan, &without.top[k].plan));
+        search_result_release(&with);
+        search_result_release(&without);
+    }
+}
+END_TEST
+
 static void check_refused(const struct search_request *request, const char *where)
 {
     struct search_result result;
@@ -493,6 +519,7 @@ static Suite *suite(void)
     tcase_add_test(searches, an_ended_search_proves_nothing);
     tcase_add_test(searches, schedules_without_a_bound_keep_even_chunks_with_a_note);
     tcase_add_test(searches, only_words_that_are_neither_fixed_nor_forbidden_are_divided);
+    tcase_add_test(searches, recompute_is_mixed_only_if_none_and_full_are_allowed);
     tcase_add_test(searches, plans_that_cannot_be_divided_are_refused);
     suite_add_tcase(s, searches);
     TCase *threads = tcase_create("threads");

@@ -110,8 +110,36 @@ static void check_part(void *context, const struct region_part *part)
         ck_assert_double_le(choice_s, best_s(d->request, &system) * (1 + BEST_WITHIN) * (1 + 1e-9));
 }
 
+/* The largest difference between the shares of two quarters, in `best` or in `beaten`. */
+static double spread_of(const struct region_range *range)
+{
+    double low[] = { 1, 1 }, high[] = { 0, 0 };
+    for (int q = 0; q < NUM_QUARTERS; q++) {
+        low[0] = fmin(low[0], range->best[q]);
+        high[0] = fmax(high[0], range->best[q]);
+        low[1] = fmin(low[1], range->beaten[q]);
+        high[1] = fmax(high[1], range->beaten[q]);
+    }
+    return fmax(high[0] - low[0], high[1] - low[1]);
+}
+
+static int num_deciding; /* number of regions in which one constant decides */
+
+/* The constant that decides is the one whose quarters differ most. */
+static void check_deciding(const struct region *region)
+{
+    double most = 0;
+    for (int i = 0; i < region->num_ranges; i++)
+        most = fmax(most, spread_of(&region->ranges[i]));
+    ck_assert_int_eq(region->decides >= 0, most > 1e-9);
+    num_deciding += region->decides >= 0;
+    if (region->decides >= 0)
+        ck_assert_double_eq_tol(spread_of(&region->ranges[region->decides]), most, 1e-9);
+}
+
 static void check_region(const struct region *region, const struct drawing *d)
 {
+    check_deciding(region);
     ck_assert_double_eq_tol(region->best_share, d->best, 1e-9);
     ck_assert_double_eq_tol(region->beaten_share, d->beaten, 1e-9);
     ck_assert_double_le(region->best_share + region->beaten_share, 1 + 1e-9);
@@ -171,6 +199,14 @@ START_TEST(random_points_agree_with_every_decided_part)
     for (int seed = 1; wanted > 0 || (num_pieces == 0 && seed < 50); seed++)
         wanted -= check_seed(seed);
     ck_assert_int_gt(num_pieces, 0);
+}
+END_TEST
+
+START_TEST(one_constant_decides)
+{
+    const int seed = 7; /* the first with such a region */
+    ck_assert(check_seed(seed));
+    ck_assert_int_gt(num_deciding, 0);
 }
 END_TEST
 
@@ -457,6 +493,7 @@ static Suite *suite(void)
     TCase *drawn = tcase_create("drawn");
     tcase_set_timeout(drawn, 900);
     tcase_add_test(drawn, random_points_agree_with_every_decided_part);
+    tcase_add_test(drawn, one_constant_decides);
     tcase_add_test(drawn, step_times_increase_with_costs_and_their_logarithms_are_convex);
     suite_add_tcase(s, drawn);
     TCase *one = tcase_create("one");
