@@ -186,7 +186,9 @@ struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *nam
 }
 
 /* A norm reads the residual stream, writes as much, and keeps fp32 statistics. The backward reads
- * input and gradient and writes a gradient; a small second kernel makes the weight gradients. */
+ * input and gradient and writes a gradient. A second kernel makes the weight gradients: from
+ * partial sums of the first kernel, which are small, or from input and gradient, which it reads
+ * again. */
 static void size_norm(struct builder *b, struct op *op, enum norm_kind kind)
 {
     double values_bytes = b->element_bytes * op->m * op->n;
@@ -194,7 +196,7 @@ static void size_norm(struct builder *b, struct op *op, enum norm_kind kind)
     op->which = (short)kind;
     op->variant = norm_names[kind];
     op->bytes = 2 * values_bytes;
-    op->backward_bytes = 3 * values_bytes;
+    op->backward_bytes = (b->options->norm_reads_twice ? 5 : 3) * values_bytes;
     op->backward_kernels = 2;
     if (!one_kernel)
         set_unfused(b, op, UNFUSED_NORM, op->m * op->n);

@@ -398,7 +398,7 @@ struct stack {
     bool sends_quantized; /* whether rows are sent to their experts quantised, if the type has fewer
                              than 16 bits */
     bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
-    bool norms_in_products; /* as in struct layer_options */
+    bool norms_in_products, norm_reads_twice; /* as in struct layer_options */
     bool user_buffers; /* overlapped tensor collectives run in pieces (sim/cost/user_buffers.h) */
     /* if the type has fewer than 16 bits, how values are kept for the backward (models/storage.h):
      * enum input_store, and enum storage for attention's output and for the inputs of

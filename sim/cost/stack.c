@@ -229,6 +229,9 @@ const struct field stack_fields[] = {
     { .name = "recomputes_unread", .kind = FIELD_BOOL, AT(recomputes_unread), .fallback = "yes",
       .doc = "Full recompute repeats all ops of a block; no: not those whose results no backward "
              "op reads, such as its last product." },
+    { .name = "norm_reads_twice", .kind = FIELD_BOOL, AT(norm_reads_twice), .fallback = "false",
+      .doc = "The second kernel of a norm's backward, which sums the gradients of the norm's weights, "
+             "reads input and output gradient again; no: the first kernel makes partial sums." },
     { .name = "user_buffers", .kind = FIELD_BOOL, AT(user_buffers), .fallback = "no",
       .doc = "With overlap=tp and sp, tensor-parallel collectives are split into pieces that "
              "overlap with the products that read or compute their tokens (Transformer Engine's "
