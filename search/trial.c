@@ -104,7 +104,7 @@ static struct outlook fill(struct pick *pick, int at, int n)
     struct outlook best = { -1, 0 };
     int most = -1, found = -1;
     struct outlook of[2 * MOST_RIVALS];
-    for (int i = 0; i < pick->count && i < 2 * MOST_RIVALS; i++) {
+    for (int i = 0; i < pick->count; i++) {
         int chosen[MOST_TRIALS];
         for (int k = 0; k < n; k++)
             chosen[k] = k == at ? i : pick->chosen[k];
@@ -114,7 +114,7 @@ static struct outlook fill(struct pick *pick, int at, int n)
         of[i] = outlook_of(pick, chosen, n);
         most = most < 0 || of[i].p_best > of[most].p_best ? i : most;
     }
-    for (int i = 0; most >= 0 && i < pick->count && i < 2 * MOST_RIVALS; i++) {
+    for (int i = 0; most >= 0 && i < pick->count; i++) {
         if (of[i].p_best < of[most].p_best - as_good)
             continue;
         int more = found < 0 ? -1 : pick->trials[i].gpus - pick->trials[found].gpus;

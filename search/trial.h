@@ -46,8 +46,8 @@ struct proposal {
 
 /* Chooses trials one by one until the probability of choosing the fastest plan reaches sure_enough.
  * Each is the trial that raises this probability most; among about equally good trials, the one on
- * the fewest GPUs. runs[i] becomes the index of trial i in the belief. Returns the number of trials
- * chosen. */
+ * the fewest GPUs. There are at most 2 x MOST_RIVALS trials; runs[i] becomes the index of trial i
+ * in the belief. Returns the number of trials chosen. */
 int trials_propose(const struct belief *belief, const struct trial *trials, const int *runs,
                    int count, struct proposal out[MOST_TRIALS]);
 

@@ -230,7 +230,7 @@ static void add_hosts(struct builder *b)
             for (int i = 0; i < problem->stages[stage].count; i++) {
                 double bytes =
                     problem->nodes[node].ranks[stage] * choice_of(b, stage, i)->host_bytes;
-                if (is_column(b, stage, i) && bytes > 0)
+                if (is_column(b, stage, i))
                     program_add_term(&b->program, b->column[stage][i], bytes / problem->host_bytes);
             }
     }

@@ -118,7 +118,6 @@ static void set_size(const struct scorer *scorer, struct op *op, double m, doubl
     op->m = m;
     op->n = n;
     op->k = k;
-    op->flops = op->model_flops = 2 * m * n * k;
     op->bytes = scorer->element_bytes * (m * k + k * n + m * n);
 }
 

@@ -241,24 +241,21 @@ static bool has_kinds(const struct filler *filler)
     return model_num_kinds(filler->request->model) > 1;
 }
 
-/* Whether an option of the previous stage also holds for this stage. Stages without embedding and
- * head take the same time unless messages block, and a later stage needs less memory, as it has
- * fewer microbatches in flight. This does not hold if the schedule has its own placement of chunks,
- * such as a V, and not for the stage of the chunk that has the last layers. */
-static bool is_as_before(const struct filler *filler, int stage, const struct stage_option *before)
+/* Whether the options of the previous stage also hold for this stage, if they fit. Stages without
+ * embedding and head take the same time unless messages block, and a later stage needs less memory,
+ * as it has fewer microbatches in flight. This does not hold if the schedule has its own placement
+ * of chunks, such as a V, and not for the stage of the chunk that has the last layers. */
+static bool is_as_before(const struct filler *filler, int stage)
 {
     return stage > 1 && stage < filler->table->num_stages - 1 &&
            stage != placement_stage(filler->deal.placement, filler->deal.end_chunk) &&
-           before->fits && !has_kinds(filler) && !filler->common.blocking &&
-           !filler->deal.placement.rule;
+           !has_kinds(filler) && !filler->common.blocking && !filler->deal.placement.rule;
 }
 
 static struct stage_option find_option(struct filler *filler, int stage, int layers)
 {
-    const struct stage_table *table = filler->table;
-    const struct stage_option *before = &stage_options(table, stage > 0 ? stage - 1 : 0, 0)[layers];
-    if (is_as_before(filler, stage, before))
-        return *before;
+    if (is_as_before(filler, stage) && stage_options(filler->table, stage - 1, 0)[layers].fits)
+        return stage_options(filler->table, stage - 1, 0)[layers];
     return has_kinds(filler) ? least_option(filler, stage, layers)
                              : exact_option(filler, stage, layers);
 }

@@ -421,9 +421,6 @@ static bool begin_stages(const struct search *search, const struct stages_of *st
         return false;
     out->space = space_of_stages(search->space, stages, arena);
     const struct plan *base = &out->space.base;
-    if (search->request->uneven && (!forbidden_allows(&out->space.forbidden, "stages", base) ||
-                                    !forbidden_allows(&out->space.forbidden, "mtp", base)))
-        return false;
     if (lattice_mixes_parts(search) && !plan_is_dealt(base) && base->pp > 1) {
         out->space.base.stage_replays = ARENA_NEW(arena, int);
         out->space.base.num_stage_replays = 1;
