@@ -405,9 +405,9 @@ static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
 {
     double least_s = bnb->open_floor_s;
     if (!bnb->is_listed)
-        least_s = fmin(least_s, search_peak_floor_s(bnb->search));
-    if (ranks_by_memory(bnb) && bnb->families.count > 0)
-        least_s = fmin(least_s, bnb->families.at[0].floor_s);
+        least_s = search_peak_floor_s(bnb->search);
+    else if (ranks_by_memory(bnb) && bnb->families.count > 0)
+        least_s = bnb->families.at[0].floor_s;
     /* an examined family may have untimed plans just above limit_s */
     if (bnb->search->request->limit_s > 0 && bnb->next > 0)
         least_s = fmin(least_s, bnb->search->request->limit_s);

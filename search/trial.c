@@ -114,7 +114,7 @@ static struct outlook fill(struct pick *pick, int at, int n)
         of[i] = outlook_of(pick, chosen, n);
         most = most < 0 || of[i].p_best > of[most].p_best ? i : most;
     }
-    for (int i = 0; most >= 0 && i < pick->count; i++) {
+    for (int i = 0; i < pick->count; i++) {
         if (of[i].p_best < of[most].p_best - as_good)
             continue;
         int more = found < 0 ? -1 : pick->trials[i].gpus - pick->trials[found].gpus;
@@ -123,8 +123,7 @@ static struct outlook fill(struct pick *pick, int at, int n)
             best = of[i];
         }
     }
-    if (found >= 0)
-        pick->chosen[at] = found;
+    pick->chosen[at] = found;
     return best;
 }
 

@@ -126,7 +126,7 @@ bool search_depth(const struct search_request *asked, struct depth *out, struct 
     if (!request.evaluators)
         prepared.request.evaluators = &evaluators;
     const struct space *space = &prepared.space;
-    for (int i = 0; ok && i < space->pp.count && !out->timed_out && !out->was_interrupted; i++) {
+    for (int i = 0; ok && i < space->pp.count; i++) {
         int num_stages = space->pp.at[i];
         struct dive dive = { .search = &prepared.search,
                              .num_stages = num_stages,

@@ -94,6 +94,24 @@ static void check_limit(const struct search_request *request, const struct searc
     evaluators_release(&evaluators);
 }
 
+/* With a limit of the step time the lower bound still holds for all plans of the space. Below the
+ * fastest plan's time no plan is found, and the bound is at least the limit or that of the excluded
+ * families. */
+static void check_limited_bound(const struct search_request *asked, double best_s, uint64_t seed)
+{
+    static const double shares[] = { 1e-9, 0.9, 0.9999 };
+    for (int i = 0; i < LENGTH(shares); i++) {
+        struct search_request request = *asked;
+        struct search_result within;
+        request.limit_s = shares[i] * best_s;
+        request.without_hints = true;
+        find(&request, "bnb", &within, seed);
+        ck_assert_double_gt(within.lower_bound_s, 0);
+        ck_assert_double_le(within.lower_bound_s, best_s);
+        search_result_release(&within);
+    }
+}
+
 START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
 {
     if (is_spared(_i, 1))
@@ -120,6 +138,8 @@ START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
         if (all.num_top > 0 && request.objective == OBJECTIVE_TIME) {
             ck_assert_double_eq(bnb.lower_bound_s, all.top[0].prediction.step_s);
             check_limit(&request, &all, seed);
+            if (seed % 3 == 0)
+                check_limited_bound(&request, all.top[0].prediction.step_s, seed);
         }
         bounded += bnb.bounded;
         fits += all.evaluated;

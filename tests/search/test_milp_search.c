@@ -311,7 +311,11 @@ START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
     const struct search *search = &prepared.search;
     double alone = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=activations");
     double piped = kept_on_host(search, "tp4 pp2 dp2 mb1 offload=activations");
+    double inputs = kept_on_host(search, "tp4 pp1 dp4 mb1 recompute=full offload=activations");
     ck_assert_double_eq_tol(piped / alone, 2 * 16 / 30.0, 1e-12);
+    /* with full recompute a layer keeps its input in bf16; without it, several such tensors */
+    ck_assert_double_eq_tol(inputs, 8 * 30 * 2.0 * model.seq * model.hidden, 1);
+    ck_assert_double_gt(alone, 4 * inputs);
     arena_release(&arena);
 }
 END_TEST

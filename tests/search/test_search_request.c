@@ -285,6 +285,18 @@ START_TEST(a_layout_that_breaks_a_rule_has_no_rank)
 }
 END_TEST
 
+START_TEST(a_layout_that_the_system_cannot_run_has_no_rank)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct standing rank = rank_layout("tp2 pp2 mb1 dtype=fp8-mx", &arena, &err);
+    ck_assert(!rank.is_valid);
+    ck_assert_int_ne(err.code, ERR_NONE);
+    ck_assert_double_eq(rank.rank, 0);
+    arena_release(&arena);
+}
+END_TEST
+
 START_TEST(a_layout_that_does_not_fit_has_no_rank)
 {
     instance.system.gpu.memory_bytes = 12e9;
@@ -466,6 +478,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
     tcase_add_test(cases, a_layout_outside_the_space_is_ranked_against_it);
     tcase_add_loop_test(cases, a_layout_that_breaks_a_rule_has_no_rank, 0, 3);
+    tcase_add_test(cases, a_layout_that_the_system_cannot_run_has_no_rank);
     tcase_add_test(cases, a_layout_that_does_not_fit_has_no_rank);
     tcase_add_test(cases, an_interrupted_search_is_reported_and_proves_nothing);
     tcase_add_test(cases, a_search_out_of_time_is_reported_and_proves_nothing);

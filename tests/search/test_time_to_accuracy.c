@@ -195,6 +195,17 @@ START_TEST(all_searches_share_one_time_limit)
 }
 END_TEST
 
+START_TEST(an_interrupted_search_begins_no_further_one)
+{
+    struct search_request asked = request(NULL, "tp4");
+    asked.interrupted = always;
+    ck_assert_msg(search_time_to_accuracy(&asked, &result, &err), "%s: %s", err.where, err.msg);
+    ck_assert(result.was_interrupted);
+    ck_assert(!result.proved);
+    ck_assert_int_le(result.searches, 1);
+}
+END_TEST
+
 START_TEST(words_that_the_objective_chooses_cannot_be_fixed)
 {
     static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4",
@@ -219,6 +230,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, rows_stay_valid_after_their_searches_are_released, 0,
                         LENGTH(divisions));
     tcase_add_test(tc, all_searches_share_one_time_limit);
+    tcase_add_test(tc, an_interrupted_search_begins_no_further_one);
     tcase_add_test(tc, words_that_the_objective_chooses_cannot_be_fixed);
     Suite *s = suite_create("search/time_to_accuracy");
     suite_add_tcase(s, tc);
