@@ -65,12 +65,12 @@ static void meeting_free(struct meeting *meeting)
     free(meeting);
 }
 
+/* Groups with one number share no rank, so the first rank tells them apart. */
 static struct meeting *find_meeting(struct local_world *world, int number, const int *ranks,
                                     int size)
 {
     for (struct meeting *meeting = world->meetings; meeting; meeting = meeting->next)
-        if (meeting->number == number && meeting->size == size &&
-            memcmp(meeting->ranks, ranks, (size_t)size * sizeof *ranks) == 0)
+        if (meeting->number == number && meeting->ranks[0] == ranks[0])
             return meeting;
     return meeting_new(world, number, ranks, size);
 }

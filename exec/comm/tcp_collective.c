@@ -191,8 +191,8 @@ static bool reduce_ring(struct links *links, const struct comm_call *call,
     int size = links->size;
     const char *in = call->in;
     for (int s = 0; s <= size - 2; s++) {
-        int sent = member_after(links, 2 * size - 1 - s);
-        int summed = member_after(links, 2 * size - 2 - s);
+        int sent = member_after(links, size - 1 - s);
+        int summed = member_after(links, size - 2 - s);
         struct ring_step step = {
             .send = s == 0 ? in + part_at(parts, sent) : sums.at + (size_t)sent * sums.stride,
             .send_bytes = part_bytes(parts, sent),
@@ -213,7 +213,7 @@ static bool gather_ring(struct links *links, const struct parts *parts, char *ou
     int next = member_after(links, 1), before = member_after(links, size - 1);
     for (int s = 0; s < size - 1; s++) {
         int sent = member_after(links, size - s);
-        int received = member_after(links, 2 * size - s - 1);
+        int received = member_after(links, size - 1 - s);
         struct transfer both[] = {
             links_send(next, out + part_at(parts, sent), part_bytes(parts, sent)),
             links_receive(before, out + part_at(parts, received), part_bytes(parts, received)),

@@ -14,8 +14,7 @@ static void scatter_sums(struct exchanger *e, struct group *group, struct span s
 {
     int n = group->size, i = group->index;
     for (int s = 0; s < n - 1; s++) {
-        struct span sent = part_of(span, i + n - s, n),
-                    summed = part_of(span, i + 2 * n - 1 - s, n);
+        struct span sent = part_of(span, i + n - s, n), summed = part_of(span, i + n - 1 - s, n);
         struct span received = { e->received, summed.count };
         issue_pass(e, group, (i + 1) % n, sent.at, (i + n - 1) % n, received);
         exchanger_add(e, summed.at, received.at, summed.count);

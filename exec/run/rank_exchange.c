@@ -42,11 +42,8 @@ static struct exchange_tensor *tensors_of(struct rank *rank, const struct chunk 
     for (int s = 0; s < chunk->num_stores; s++)
         for (int i = 0; i < chunk->stores[s]->num_weights; i++) {
             const struct weight *weight = chunk->stores[s]->weights[i].weight;
-            bool is_vector = weight->rows == 1 || weight->columns == 1;
-            size_t elements = weight->rows * weight->columns;
-            tensors[count++] = is_vector ? (struct exchange_tensor){ (double)elements, 1, 1 }
-                                         : (struct exchange_tensor){ (double)weight->rows,
-                                                                     (double)weight->columns, 1 };
+            tensors[count++] =
+                (struct exchange_tensor){ (double)weight->rows, (double)weight->columns, 1 };
         }
     return tensors;
 }

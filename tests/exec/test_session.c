@@ -19,6 +19,8 @@
 enum { MOST_RANKS = 4, STEPS = 5 };
 
 static struct local_world *world;
+static const struct kernel_api *kernels = &kernels_host;
+static _Thread_local int own_rank; /* each rank is a thread */
 
 static struct comm *open_in_world(const struct comm_options *options, struct err *err)
 {
@@ -50,6 +52,7 @@ struct sessions {
 static void *run_rank(void *context)
 {
     struct job *job = context;
+    own_rank = job->place.rank;
     struct session_options own = *job->options;
     own.place = &job->place;
     own.arena_bytes = job->arena_bytes > 0 ? job->arena_bytes : 8 << 20;
@@ -115,7 +118,7 @@ static void try_to_train(const char *layout, const struct parity_run *asked,
     };
     options.setup = &setup;
     options.device_api = &device_host;
-    options.kernel_api = &kernels_host;
+    options.kernel_api = kernels;
     options.comm_api = &comm;
     options.watchdog_s = 60;
     run_ranks(run, &options);
@@ -260,6 +263,57 @@ START_TEST(a_session_ends_at_the_step_that_diverges)
         ck_assert_ptr_null(result->timeline);
     }
     ck_assert(has_checkpoint(1) && !has_checkpoint(2));
+    release(&run);
+}
+END_TEST
+
+/* Two data ranks that average their weights diverge apart, each from a step of its own (0: never).
+ * They look every 64 steps, after the last step, and before a checkpoint is saved. The first is
+ * named. */
+static const struct {
+    int steps, every, breaks[2];
+    int step, rank, ends; /* the divergence, and the number of steps that run */
+} apart[] = {
+    { 4, 0, { 3, 2 }, 2, 1, 4 },   { 4, 0, { 2, 2 }, 2, 0, 4 },     { 4, 0, { 2, 3 }, 2, 0, 4 },
+    { 4, 0, { 0, 3 }, 3, 1, 4 },   { 5, 2, { 0, 3 }, 3, 1, 4 },     { 5, 2, { 4, 0 }, 4, 0, 4 },
+    { 66, 0, { 0, 2 }, 2, 1, 64 }, { 66, 0, { 65, 0 }, 65, 0, 66 },
+};
+
+static int broken; /* index of the current row */
+
+/* The norm of a rank's gradients is not a number from its step on. */
+static void clip_or_break(struct kernels *context, struct stream *stream, const struct clip *clip)
+{
+    static _Thread_local int step;
+    int from = apart[broken].breaks[own_rank];
+    if (from > 0 && ++step >= from)
+        device_host.fill(stream, (void *)(uintptr_t)clip->squares, 0xff, sizeof(double));
+    kernels_host.clip(context, stream, clip);
+}
+
+START_TEST(of_replicas_that_diverge_apart_the_first_is_named)
+{
+    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct kernel_api breaking = kernels_host;
+    struct session_options options = { .steps = apart[_i].steps,
+                                       .checkpoint = checkpoint_folder,
+                                       .checkpoint_every = apart[_i].every };
+    struct sessions run;
+    if (options.checkpoint_every == 0)
+        options.checkpoint = NULL;
+    broken = _i;
+    breaking.clip = clip_or_break;
+    kernels = &breaking;
+    train("dp2 mb4 exchange=local:100", &asked, options, &run);
+    for (int rank = 0; rank < run.size; rank++) {
+        const struct session_result *result = &run.ranks[rank].result;
+        ck_assert_int_eq((int)result->divergence.kind, DIVERGENCE_NORM);
+        ck_assert_int_eq(result->divergence.step, apart[_i].step);
+        ck_assert_int_eq(result->divergence.rank, apart[_i].rank);
+        ck_assert_int_eq(result->num_steps, apart[_i].ends);
+        ck_assert_double_eq(result->divergence.loss, result->losses[apart[_i].step - 1]);
+    }
+    ck_assert(!has_checkpoint(4));
     release(&run);
 }
 END_TEST
@@ -447,6 +501,7 @@ static Suite *suite(void)
                         LENGTH(saves));
     tcase_add_test(tc, a_resumed_session_continues_with_the_next_step);
     tcase_add_loop_test(tc, a_session_ends_at_the_step_that_diverges, 0, LENGTH(diverged));
+    tcase_add_loop_test(tc, of_replicas_that_diverge_apart_the_first_is_named, 0, LENGTH(apart));
     tcase_add_test(tc, a_session_ends_at_the_first_spike);
     tcase_add_loop_test(tc, a_trace_counts_the_ops_of_one_step_on_all_ranks, 0, LENGTH(layouts));
     tcase_add_test(tc, sums_and_maxima_are_of_all_ranks);

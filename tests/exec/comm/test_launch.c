@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -302,6 +303,38 @@ START_TEST(a_stopped_rank_is_killed_and_named)
 }
 END_TEST
 
+/* The number after the next `count` descriptors that the system would give. */
+static int end_of_next(int count)
+{
+    int fd = dup(STDIN_FILENO), end = count == 0   ? fd
+                                      : count == 1 ? fd + 1
+                                                   : end_of_next(count - 1);
+    close(fd);
+    return end;
+}
+
+/* Three ranks take 8 descriptors: the meeting's socket, the signals, the pipes of rank 1, and both
+ * ends of the pipes of rank 2. With fewer the launch fails. It leaves none open. */
+START_TEST(a_launch_fails_without_descriptors_and_leaves_none)
+{
+    int next = end_of_next(0);
+    for (int room = 0; room < 10; room++) {
+        struct rlimit whole, limit;
+        int status;
+        struct err err = { 0 };
+        ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &whole), 0);
+        limit = whole;
+        limit.rlim_cur = (rlim_t)end_of_next(room);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        bool ok = launch_shell("exit 0", 3, 1, &status, &err);
+        setrlimit(RLIMIT_NOFILE, &whole);
+        ck_assert_msg(ok == (room >= 8), "%d descriptors: %s: %s", room, err.where, err.msg);
+        ck_assert_int_eq(err.code, ok ? ERR_NONE : ERR_SYSTEM);
+        ck_assert_int_eq(end_of_next(0), next);
+    }
+}
+END_TEST
+
 START_TEST(a_program_that_does_not_exist_is_a_failure)
 {
     int status;
@@ -515,6 +548,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, an_interrupted_launcher_ends_all_ranks, 0, LENGTH(interrupts));
     tcase_add_test(tc, a_rank_that_ignores_the_request_to_end_is_killed);
     tcase_add_test(tc, a_stopped_rank_is_killed_and_named);
+    tcase_add_test(tc, a_launch_fails_without_descriptors_and_leaves_none);
     tcase_add_test(tc, a_program_that_does_not_exist_is_a_failure);
     tcase_add_test(tc, ranks_end_when_their_launcher_ends);
     tcase_add_test(tc, launched_ranks_connect_and_sum);
