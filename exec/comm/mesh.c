@@ -133,8 +133,7 @@ static bool host_meeting(struct mesh *mesh, struct err *err)
         fds[rank] = -1;
     bool ok = receive_all(mesh, fds, limit, err) && tell_all(mesh, fds, limit, err);
     for (int rank = 1; rank < size; rank++)
-        if (fds[rank] >= 0)
-            close(fds[rank]);
+        close(fds[rank]); /* has no effect on -1 */
     free(fds);
     return ok;
 }

@@ -195,11 +195,11 @@ bool socket_receive(int fd, void *bytes, size_t count, struct socket_limit limit
 {
     for (char *at = bytes; count > 0;) {
         ssize_t received = recv(fd, at, count, 0);
-        if (received == 0)
-            return err_set(err, ERR_SYSTEM, "", "closed its connection");
         if (received > 0) {
             at += received;
             count -= (size_t)received;
+        } else if (received == 0) {
+            return err_set(err, ERR_SYSTEM, "", "closed its connection");
         } else if (errno != EAGAIN && errno != EINTR) {
             return fail("receiving", err);
         } else if (!wait_until(fd, POLLIN, limit, err)) {

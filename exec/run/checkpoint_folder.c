@@ -100,8 +100,7 @@ bool checkpoint_folder_open(const char *folder, struct err *err)
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOTDIR)
         return err_set(err, ERR_SYSTEM, folder, "is not a folder");
-    if (fd >= 0)
-        close(fd);
+    close(fd); /* has no effect on -1 */
     return access(folder, W_OK | X_OK) == 0 ||
            err_set(err, ERR_SYSTEM, folder, "cannot be written to: %s", strerror(errno));
 }

@@ -117,7 +117,7 @@ static void place_records(struct rank *rank)
     size_t pieces = (size_t)most_pieces(rank);
     rank->records = ARENA_ARRAY(&rank->arena, struct chunk_record, count);
     rank->messages = ARENA_ARRAY(&rank->arena, struct messages, count);
-    size_t most_borrowed = (size_t)rank->list->count + 64 + (size_t)rank->num_stores;
+    size_t most_borrowed = (size_t)rank->list->count + (size_t)rank->num_stores;
     rank->borrowed = ARENA_ARRAY(&rank->arena, struct borrowed_buffer, most_borrowed);
     for (size_t i = 0; i < count; i++) {
         rank->records[i].pieces = ARENA_ARRAY(&rank->arena, struct record, pieces);

@@ -1,7 +1,9 @@
 /* Tests which checkpoint is found, and which files are kept, if there are several checkpoints or if
  * one is damaged, truncated or half-written. */
+#include "base/crc32c.h"
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_file.h"
+#include "exec/run/checkpoint_folder.h"
 #include "kernels/host/philox.h"
 #include "tests/draw.h"
 #include "tests/exec/checkpoint_runs.h"
@@ -9,6 +11,7 @@
 #include "tests/testing.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -215,6 +218,13 @@ static const struct {
     { "cannot be opened: Permission denied", forbid, allow },
 };
 
+static const char *path_of_other(const char *name)
+{
+    static char path[160];
+    snprintf(path, sizeof path, "%s", path_of(name));
+    return path;
+}
+
 static bool fail_while_hindered(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     (void)run;
@@ -229,6 +239,22 @@ static bool fail_while_hindered(struct rank *rank, const struct parity_run *run,
         ck_assert_str_eq(found.msg, hindrances[i].msg);
         ck_assert_ptr_nonnull(strstr(found.where, checkpoint_folder));
     }
+    /* the newest checkpoint's first file, which has its state, is as unreadable */
+    struct checkpoint_state newest;
+    struct err unread = { 0 };
+    take_descriptors();
+    bool is_found = checkpoint_newest(checkpoint_folder, &newest, &unread);
+    give_descriptors();
+    ck_assert(!is_found);
+    ck_assert_int_eq(unread.code, ERR_SYSTEM);
+    const char *hidden = path_of_other(hidden_file);
+    ck_assert_int_eq(rename(path_of("step-000000002/rank-00000"), hidden), 0);
+    ck_assert_int_eq(symlink("rank-00000", path_of("step-000000002/rank-00000")), 0);
+    unread = (struct err){ 0 };
+    ck_assert(!checkpoint_newest(checkpoint_folder, &newest, &unread));
+    ck_assert_int_eq(unread.code, ERR_SYSTEM);
+    ck_assert_str_eq(unread.msg, "cannot be opened: Too many levels of symbolic links");
+    ck_assert_int_eq(rename(hidden, path_of("step-000000002/rank-00000")), 0);
     struct checkpoint_state state;
     return checkpoint_load(rank, checkpoint_folder, &state, err) && state.step == 2 &&
            state.damage.code == ERR_NONE;
@@ -333,7 +359,7 @@ START_TEST(other_names_than_a_steps_are_no_checkpoint)
 {
     static const char *const names[] = { "step_000000009", "step-",           "step-9x",
                                          "step-x9",        "xstep-000000009", "step--00000009",
-                                         "Step-000000009" };
+                                         "Step-000000009", "step- 00000009",  "step-+00000009" };
     struct checkpoint_state state;
     struct err err = { 0 };
     save_two("dp2");
@@ -345,7 +371,66 @@ START_TEST(other_names_than_a_steps_are_no_checkpoint)
 }
 END_TEST
 
+/* --- the model ---------------------------------------------------------------------------- */
+
+/* A checkpoint is refused if any number of its model differs, and the number is named. */
+START_TEST(each_number_of_the_model_must_be_equal)
+{
+    struct model models[] = { parity_gpt(), parity_mixed() };
+    for (int m = 0; m < LENGTH(models); m++) {
+        struct err err = { 0 };
+        struct checkpoint_model own = checkpoint_model_of(&models[m]), saved = own;
+        ck_assert_msg(checkpoint_model_is(&saved, &models[m], &err), "%s", err.where);
+#define X(name)                                                                                  \
+    err = (struct err){ 0 };                                                                     \
+    saved = own;                                                                                 \
+    saved.name += 1;                                                                             \
+    ck_assert(!checkpoint_model_is(&saved, &models[m], &err));                                   \
+    ck_assert_int_eq(err.code, ERR_INPUT);                                                       \
+    ck_assert_msg(strcmp(err.where, #name) == 0 || (strcmp(err.where, "blocks") == 0 &&          \
+                                                    (&saved.name == (void *)&saved.num_kinds ||  \
+                                                     &saved.name == (void *)&saved.blocks_sum)), \
+                  "%s instead of " #name, err.where);
+        CHECKPOINT_MODEL(X)
+        CHECKPOINT_MODEL_REALS(X)
+        X(num_kinds)
+        X(blocks_sum)
+#undef X
+    }
+}
+END_TEST
+
+/* The checksum covers the widths of every block in their order; it is 0 without runs of blocks. */
+START_TEST(the_checksum_of_blocks_covers_each_blocks_widths)
+{
+    struct model plain = parity_gpt(), mixed = parity_mixed();
+    uint32_t sum = 0;
+    ck_assert_uint_eq(checkpoint_model_of(&plain).blocks_sum, 0);
+    for (int layer = 0; layer < mixed.layers; layer++) {
+        int32_t times = 1 + layer % 2; /* every second block is twice as wide */
+        int32_t widths[] = { 4 * times, 2, 8, 96 * times };
+        sum = crc32c(sum, widths, sizeof widths);
+    }
+    ck_assert_uint_eq(checkpoint_model_of(&mixed).blocks_sum, sum);
+    ck_assert_int_eq(checkpoint_model_of(&mixed).num_kinds, 2);
+}
+END_TEST
+
 /* --- the folder --------------------------------------------------------------------------- */
+
+START_TEST(a_missing_folder_is_made_once)
+{
+    struct err err = { 0 };
+    struct stat about;
+    const char *folder = path_of("made");
+    errno = 0;
+    ck_assert_msg(checkpoint_folder_open(folder, &err), "%s", err.msg);
+    ck_assert_int_eq(stat(folder, &about), 0);
+    ck_assert(S_ISDIR(about.st_mode));
+    errno = 0;
+    ck_assert_msg(checkpoint_folder_open(folder, &err), "%s", err.msg);
+}
+END_TEST
 
 static int count_entries(const char *path)
 {
@@ -542,6 +627,9 @@ static Suite *suite(void)
     tcase_add_test(tc, a_run_killed_while_saving_leaves_a_complete_checkpoint);
     tcase_add_test(tc, a_slice_has_columns_elements_and_an_array);
     tcase_add_test(tc, an_error_of_a_file_names_its_path);
+    tcase_add_test(tc, each_number_of_the_model_must_be_equal);
+    tcase_add_test(tc, the_checksum_of_blocks_covers_each_blocks_widths);
+    tcase_add_test(tc, a_missing_folder_is_made_once);
     Suite *s = suite_create("exec/checkpoint: files");
     suite_add_tcase(s, tc);
     return s;

@@ -453,6 +453,76 @@ START_TEST(all_ranks_learn_that_one_failed)
 }
 END_TEST
 
+/* --- parts of a rank ---------------------------------------------------------------------- */
+
+/* What each piece of a rank with all four layers keeps: embedding, layers, head. In letters: All,
+ * Input, Nothing, Some. */
+static const struct {
+    const char *layout, *keeps;
+} kept[] = {
+    { "mb2", "AAAAAA" },
+    { "mb2 recompute=full", "AIIIIA" },
+    { "mb2 recompute=full:1", "AIIIIA" },
+    { "mb2 recompute=full:2", "AININA" },
+    { "mb2 recompute=full:3", "AINNIA" },
+    { "mb2 recompute=block:1", "AIAAAA" },
+    { "mb2 recompute=block:3", "AIIIAA" },
+    { "mb2 recompute=selective", "ASSSSA" },
+    { "dp2 mb2 zero1", "AAAAAA" },
+    { "dp3 mb1 zero2", "AAAAAA" },
+};
+
+/* A store is padded to the least multiple of 64 elements for each of its shards. */
+static bool check_parts(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    static const char letters[] = {
+        [KEEP_ALL] = 'A', [KEEP_INPUT] = 'I', [KEEP_NOTHING] = 'N', [KEEP_SOME] = 'S'
+    };
+    const struct chunk *chunk = &rank->chunks[0];
+    char keeps[16] = "";
+    for (int i = 0; i < chunk->num_pieces; i++)
+        keeps[i] = letters[chunk->pieces[i].keeping];
+    if (strcmp(keeps, run->context) != 0)
+        return err_set(err, ERR_INPUT, "pieces", "keep %s", keeps);
+    for (int s = 0; s < rank->num_stores; s++) {
+        const struct store *store = &rank->stores[s];
+        size_t unit = 64 * (size_t)store->shards;
+        if (store->padded % unit != 0 || store->padded - store->elements >= unit)
+            return err_set(err, ERR_INPUT, "store", "%zu elements are padded to %zu",
+                           store->elements, store->padded);
+    }
+    return true;
+}
+
+START_TEST(pieces_keep_what_the_plan_says_in_padded_stores)
+{
+    struct model model = parity_gpt();
+    char keeps[16];
+    struct parity_result none;
+    struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    snprintf(keeps, sizeof keeps, "%s", kept[_i].keeps);
+    model.batch = 12;
+    run.before = check_parts;
+    run.context = keeps;
+    parity_run(&model, kept[_i].layout, &run, &none);
+    parity_release(&none);
+}
+END_TEST
+
+/* With hostile ranks gradients are reduced only after all of them are computed. */
+START_TEST(gradients_are_reduced_by_piece_without_hostile_ranks)
+{
+    struct plan plan = { .tp = 1, .cp = 1, .pp = 1, .dp = 2, .vpp = 1 };
+    struct rank rank = { .setup = { .plan = &plan, .overlaps_gradients = true } };
+    ck_assert(rank_reduces_pieces(&rank));
+    rank.setup.hostility.count = 1;
+    ck_assert(!rank_reduces_pieces(&rank));
+    rank.setup.hostility.count = 0;
+    rank.setup.overlaps_gradients = false;
+    ck_assert(!rank_reduces_pieces(&rank));
+}
+END_TEST
+
 /* --- memory ------------------------------------------------------------------------------- */
 
 enum { MEMORY_SIZES = 24 };
@@ -484,6 +554,7 @@ START_TEST(a_rank_that_lacks_memory_ends_the_run)
         ck_assert_msg(strstr(poor->err.msg, "bytes do not fit") && strstr(poor->err.msg, capacity),
                       "%s", poor->err.msg);
         ck_assert(last == 0 || (!run.ranks[0].ok && run.ranks[0].result.is_interrupted));
+        ck_assert_int_eq(run.ranks[0].err.code, ERR_SYSTEM);
         release(&run);
     }
 }
@@ -506,6 +577,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_trace_counts_the_ops_of_one_step_on_all_ranks, 0, LENGTH(layouts));
     tcase_add_test(tc, sums_and_maxima_are_of_all_ranks);
     tcase_add_test(tc, all_ranks_learn_that_one_failed);
+    tcase_add_loop_test(tc, pieces_keep_what_the_plan_says_in_padded_stores, 0, LENGTH(kept));
+    tcase_add_test(tc, gradients_are_reduced_by_piece_without_hostile_ranks);
     tcase_add_loop_test(tc, a_rank_that_lacks_memory_ends_the_run, 0, LENGTH(memory_layouts));
     Suite *s = suite_create("exec/session");
     suite_add_tcase(s, tc);
