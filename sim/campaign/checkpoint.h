@@ -12,10 +12,10 @@
 struct checkpoint {
     double bytes;
     double storage_bytes_per_s; /* storage bandwidth of all hosts together */
-    double copy_s;              /* copy from GPU to host, on the slowest rank */
-    double storage_s;           /* to write to storage, or to read from it */
-    /* copy from each host to its peer's memory, over all of its network cards; 0: there is no
-     * peer */
+    double copy_s;              /* time to copy from GPU to host, on the slowest rank */
+    double storage_s;           /* time to write to storage, or to read from it */
+    /* time to copy from each host to its peer's memory over all of its network cards; 0: there is
+     * no peer */
     double peer_s;
 };
 

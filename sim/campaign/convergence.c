@@ -162,9 +162,9 @@ static const char *source_of_transient(const struct exchange_use *use)
 }
 
 /* Name of the published run that compressed at least as strongly as `use`, on at least as many
- * ranks; NULL if there is none. QSGD sent 4 bits in buckets of 512. PowerSGD kept rank 4 of
- * matrices with 650 columns (the LSTM's), which is 4/650 in the worst case. These sizes are quoted
- * from memory and not checked against the papers. */
+ * ranks; NULL if there is none. QSGD sent 4 bits in buckets of 512. PowerSGD kept rank 4 of the
+ * LSTM's matrices, which have 650 columns; in the worst case this keeps a share of 4/650. These
+ * sizes are quoted from memory and not checked against the papers. */
 static const char *source_of_compressor(const struct exchange_use *use)
 {
     enum { MOST_RANKS = 16, LEAST_BITS = 4 };
@@ -179,8 +179,8 @@ static const char *source_of_compressor(const struct exchange_use *use)
 }
 
 /* Name of the published run whose gradients were one step late on up to 64 ranks; NULL if gradients
- * are later or ranks are more. Its sizes are quoted from memory and not checked against the
- * paper. */
+ * are later than that or there are more ranks. Its sizes are quoted from memory and not checked
+ * against the paper. */
 static const char *source_of_late(const struct exchange_use *use)
 {
     enum { MOST_RANKS = 64 };

@@ -16,8 +16,8 @@
  *
  *     (r k^2 / v^3)  n^3  A^4
  *
- * on. The steps before that are the transient. No theorem gives the scale r k^2 / v^3. Exact
- * methods have no transient. */
+ * on. The steps before that are the transient. No theorem gives the scale r k^2 / v^3. Methods that
+ * compute all-reduce's mean exactly have no transient. */
 #ifndef SIM_CAMPAIGN_CONVERGENCE_H
 #define SIM_CAMPAIGN_CONVERGENCE_H
 
@@ -61,8 +61,8 @@ double convergence_steps_to(double sigma, double eps, int num_ranks);
  *   unbiased  1 + omega / (1 - heterogeneity): compression adds omega times the second moment of a
  *             rank's gradients to their variance sigma^2 (Alistarh et al. 2017, theorem 3.4). At
  *             the optimum the second moment is sigma^2 + b^2.
- *   robust    HUGE_VAL: the error of the rule's result is bounded by kappa sigma^2, which is the
- *             same in every step. No rule has a bound below f / (n - 2 f) sigma^2 with f hostile
+ *   robust    HUGE_VAL: the error of the rule's result is bounded by kappa sigma^2, which does not
+ *             fall with more steps. No rule has a bound below f / (n - 2 f) sigma^2 with f hostile
  *             ranks (Allouah et al. 2023, proposition 6). Averaging gradients over time before the
  *             rule would help (Karimireddy, He and Jaggi 2021), but ranks send plain gradients
  *             here. The factor is 1 for the trimmed mean with f = 0, which is the mean.
@@ -73,11 +73,11 @@ double convergence_noise_factor(const struct convergence *convergence,
 
 /* A^2; 0 for methods that keep the ranks' weights equal and send gradients in full.
  *
- *   gossip, PGA, Local SGD   beta^2 C (1 - h + h D), h the heterogeneity. Ranks diverge by noise,
- *       of which sum_k beta^2k remains (at most C), and by their own data, whose effects add up to
- *       C D. H is the period; C = sum of beta^k for k < H, and D = min(H, 1 / (1 - beta)). For
- *       gossip H is infinite, for Local SGD beta is 1 (Chen et al. 2021, theorem 2 and table 2).
- *       Transients are n^3 beta^4 C^2 for h = 0 and n^3 beta^4 C^2 D^2 for h = 1.
+ *   gossip, PGA, Local SGD   beta^2 C (1 - h + h D), h the heterogeneity. H is the period, C the
+ *       sum of beta^k for k < H, and D = min(H, 1 / (1 - beta)). For gossip H is infinite, for
+ *       Local SGD beta is 1. Ranks diverge by noise, which adds up to at most C, and by their own
+ *       data, which adds up to C D (Chen et al. 2021, theorem 2 and table 2). Transients are n^3
+ *       beta^4 C^2 for h = 0 and n^3 beta^4 C^2 D^2 for h = 1.
  *   error feedback           (1 - delta) / delta^2. Each message leaves out a share 1 - delta of
  *       the gradient, so about 1 / delta gradients are pending (Stich, Cordonnier and Jaggi 2018,
  *       lemma 3.2, squared). Transients are n^3 (1 - delta)^2 / delta^4 (Huang et al. 2022, table

@@ -17,7 +17,7 @@ extern const struct field convergence_fields[];
 extern const size_t num_convergence_fields;
 
 /* The file's keys are the fields and "format": 1. It may also have "descent" and "intervals", which
- * are not read; they are written for readers. */
+ * the program writes for people and does not read. */
 bool convergence_load(const char *path, struct convergence_file *out, struct err *err);
 json_t *convergence_write(const struct convergence_file *file);
 

@@ -15,8 +15,8 @@ struct descent_run descent_run_of(const struct exchange_use *use, double heterog
                                  .is_memory = exchange_keeps_replicas_equal(use->exchange) };
 }
 
-/* The integral of the learning rate rate / (1 + t / fades) over the steps t; of the constant rate
- * when `fades` is 0. */
+/* The integral of the learning rate over the steps t: of rate / (1 + t / fades), or of the constant
+ * `rate` if `fades` is 0. */
 static double sum_of_rates(const struct descent_run *run, double step)
 {
     if (run->fades <= 0)
@@ -54,7 +54,8 @@ double descent_steps_to(const struct descent *descent, const struct descent_run 
         else
             above = middle;
     }
-    double steps = ceil(above); /* one fewer than needed if it lies before the crossing */
+    /* `above` may lie just before the last whole step whose loss is still above `loss` */
+    double steps = ceil(above);
     return descent_loss(descent, run, steps) <= loss ? steps : steps + 1;
 }
 

@@ -5,12 +5,12 @@
  *
  *     least + gap (1 + S / (power reach))^-power + g_t noise F / n + g_t^2 k A^2
  *
- * The initial gap falls as descent on a smooth function does: at least as 1 / (1 + S / reach) on a
- * convex one (power 1: Nesterov 2004, theorem 2.1.14), exponentially on a strongly convex one
- * (power infinite), more slowly on text. The last two terms are the loss that gradient noise and
- * differing weights leave at this learning rate (Bottou, Curtis and Nocedal 2018, theorem 4.6;
- * Koloskova et al. 2020, theorem 2). F and A^2 are convergence_noise_factor and convergence_apart;
- * k is `memory` for error feedback and `mixing` for the other methods. */
+ * The initial gap falls as descent on a smooth function does: at least as fast as 1 / (1 + S /
+ * reach) on a convex one (power 1: Nesterov 2004, theorem 2.1.14), exponentially on a strongly
+ * convex one (power infinite), more slowly on text. The last two terms are the loss that gradient
+ * noise and differing weights leave at this learning rate (Bottou, Curtis and Nocedal 2018, theorem
+ * 4.6; Koloskova et al. 2020, theorem 2). F and A^2 are convergence_noise_factor and
+ * convergence_apart; k is `memory` for error feedback and `mixing` for the other methods. */
 #ifndef SIM_CAMPAIGN_DESCENT_H
 #define SIM_CAMPAIGN_DESCENT_H
 

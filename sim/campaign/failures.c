@@ -11,8 +11,8 @@ const struct failure_rate published_failure_rates[] = {
     { "Llama 3 405B", 3.79,
       "Grattafiori et al. 2024, section 3.3.4: 419 unexpected interruptions in 54 days on 2048 "
       "hosts" },
-    { "Meta RSC-1", 6.50, "Kokolis et al. 2024, section III, as recalled: A100, 11 months" },
-    { "Meta RSC-2", 2.34, "Kokolis et al. 2024, section III, as recalled: A100, 11 months" },
+    { "Meta RSC-1", 6.50, "Kokolis et al. 2024, section III, quoted from memory: A100, 11 months" },
+    { "Meta RSC-2", 2.34, "Kokolis et al. 2024, section III, quoted from memory: A100, 11 months" },
     { "OPT-175B", 14.1,
       "Zhang et al. 2022, section 2.5: 35 manual and about 70 automatic restarts in two months on "
       "124 hosts" },

@@ -50,8 +50,8 @@ static double attempt_s(double mtbf_s, double restart_s)
     return -mtbf_s * expm1(-restart_s / mtbf_s);
 }
 
-/* Share of the time spent in recoveries: their mean length times the rate of failures. Every
- * failure begins a recovery, even during another recovery. */
+/* The share of the run's time that recoveries take: their mean length times the rate of failures.
+ * Every failure begins a recovery, even during another recovery. */
 static double restart_share(const struct renewal *renewal)
 {
     double q = renewal->deep.share, mtbf_s = renewal->mtbf_s;

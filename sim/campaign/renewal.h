@@ -31,8 +31,9 @@ struct renewal {
     } deep;
 };
 
-/* t / (M e^((R + W)/M) (e^((t + C)/M) - 1)), 0 to 1; with two levels, the renewal equations of the
- * n intervals between two checkpoints in storage. It is 0 if the run never ends. */
+/* t / (M e^((R + W)/M) (e^((t + C)/M) - 1)), 0 to 1; with two levels, the result of the renewal
+ * equations for the n intervals between two checkpoints in storage. It is 0 if the run never
+ * ends. */
 double renewal_kept(const struct renewal *renewal, double interval_s);
 
 /* The interval with the largest kept share for one level: the root t of (1 - t/M) e^((t + C)/M) =

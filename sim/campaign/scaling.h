@@ -28,7 +28,8 @@ struct training {
 
 /* The effective number of tokens. Repeated tokens count less the more often they are repeated; so
  * do parameters beyond the best number for the unique tokens (Muennighoff et al. 2023, equations 5
- * and 6). U units unique tokens and R U repeats together count as U + U R* (1 - e^(-R/R*)). */
+ * and 6). U unique tokens and R U repeats, or U parameters of the best size and R U further ones,
+ * count as U + U R* (1 - e^(-R/R*)). */
 double scaling_effective_tokens(struct training training);
 double scaling_effective_parameters(const struct loss_law *law, struct training training);
 
@@ -42,9 +43,9 @@ struct loss_interval {
 };
 struct loss_interval scaling_loss_interval(const struct loss_law *law, struct training training);
 
-/* The N with the lowest loss when N times D is `product` (C / 6), and the N whose best D is
- * `tokens`: G product^(beta / (alpha + beta)), G = (alpha A / (beta B))^(1 / (alpha + beta))
- * (Hoffmann et al. 2022, equation 4). */
+/* scaling_best_size: the N with the lowest loss if N D is `product` (C / 6), which is G
+ * product^(beta / (alpha + beta)) with G = (alpha A / (beta B))^(1 / (alpha + beta)) (Hoffmann et
+ * al. 2022, equation 4). scaling_size_for_tokens: the N whose best D is `tokens`. */
 double scaling_best_size(const struct loss_law *law, double product);
 double scaling_size_for_tokens(const struct loss_law *law, double tokens);
 

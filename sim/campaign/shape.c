@@ -79,8 +79,8 @@ static int layers_for(const struct model *model, double parameters)
     return multiple_of(layers, layers >= 24 ? 4 : layers >= 8 ? 2 : 1);
 }
 
-/* The number of parameters if the number of layers follows the aspect exactly; it may be
- * fractional. */
+/* The number of parameters if the number of layers follows the aspect exactly, even where that
+ * number is not whole. */
 static double size_at(const struct model *model, enum aspect aspect)
 {
     double layers = fmax(1, aspect_layers(aspect, model->hidden));

@@ -24,10 +24,10 @@ enum intra_link { LINK_NVLINK, LINK_PCI };
 struct curve;
 
 /* The result of NCCL's topology search for a group; it is the same for all collectives. Ranks are
- * spread over the nodes as evenly as possible. Bandwidths that are read must be positive. The
- * intra-node bandwidth is read for one or two nodes; for two nodes NCCL's search sets it to the
- * network's. The inter-node bandwidth is read for more than two nodes and for sends between nodes.
- * The NVLS bandwidths are read if nvls_channels > 0. */
+ * spread over the nodes as evenly as possible. The bandwidths that apply must be positive: the
+ * intra-node bandwidth for one or two nodes (for two nodes NCCL's search sets it to the network's),
+ * the inter-node bandwidth for more than two nodes and for sends between nodes, the NVLS bandwidths
+ * if nvls_channels > 0. */
 struct comm_group {
     int num_ranks; /* up to 1e8 */
     int num_nodes; /* 1 to num_ranks */
@@ -44,8 +44,8 @@ struct comm_group {
     double link_bytes_per_s;  /* all links of a GPU inside a node */
     double intra_bytes_per_s; /* one channel inside a node */
     double inter_bytes_per_s; /* one channel between nodes */
-    /* one node whose members are below several CPU sockets: members below one socket, and this
-     * group's part of the link between sockets, one direction; else 0 */
+    /* for a group on one node with several CPU sockets: its ranks attached to one socket, and its
+     * share of the bandwidth between sockets in one direction; else 0 */
     int socket_ranks;
     double socket_bytes_per_s;
     int nvls_channels;                                     /* 0: NVLS is not available */
@@ -53,7 +53,7 @@ struct comm_group {
     /* Calibrated: measured time = latency part x latency_factor + size part / bandwidth_factor.
      * bandwidth_factor > 0; latency_factor 0 drops the latency part. */
     double bandwidth_factor, latency_factor;
-    /* waiting of an all-to-all of experts' rows, added to the time of its messages */
+    /* time that an all-to-all of experts' rows waits for late ranks, in addition to its messages */
     double expert_wait_s;
     /* Borrowed; NULL: not measured. Within its measured sizes a curve replaces the model; beyond
      * them the model is scaled to meet the curve's end. */

@@ -156,8 +156,8 @@ double collective_s(const struct comm_group *group, enum collective collective,
 
 /* The latency of a send is 5 us inside a node and 10 us across the network, the ends of the usual
  * range; latency_factor corrects them. NCCL's channels together have about 0.8 of NVLink's
- * bandwidth (24 x 15 of 450 GB/s on H100), which a copy between two GPUs reaches. Between nodes a
- * rank uses the channels of its own network card; if the receiver is on another rail, the message
+ * bandwidth (24 x 15 of 450 GB/s on H100); a copy between two GPUs reaches this rate. Between nodes
+ * a rank uses the channels of its own network card; if the receiver is on another rail, the message
  * first crosses NVLink. */
 static double modelled_message_s(const struct comm_group *group, double message_bytes)
 {
@@ -183,13 +183,13 @@ double point_to_point_s(const struct comm_group *group, double message_bytes)
            modelled_message_s(group, end_bytes);
 }
 
-/* Share of a NIC's rate in NCCL's model that many simultaneous sends reach. */
+/* NCCL's model gives a NIC 0.96 of its rate; many simultaneous sends reach only 0.8 of it. */
 static const double all_to_all_nic_share = 0.8 / 0.96;
 
 /* NCCL has no algorithm for an all-to-all, so it is modelled as simultaneous sends to each rank.
- * Inside a node the channels together have about 0.8 of NVLink's bandwidth, which such exchanges
- * reach. Between sockets all bytes that leave a socket share one link. Between nodes a rank has an
- * equal share of its node's NICs for the bytes that leave the node; bytes within the node are
+ * Inside a node the channels together have about 0.8 of NVLink's bandwidth; such exchanges reach
+ * this rate. Between sockets all bytes that leave a socket share one link. Between nodes a rank has
+ * an equal share of its node's NICs for the bytes that leave the node; bytes within the node are
  * faster and overlap. */
 double all_to_all_s(const struct comm_group *group, double message_bytes)
 {

@@ -16,14 +16,15 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
 /* FlashAttention 2 needs Ampere, FlashAttention 3 Hopper (flash-attention, README); Volta and
  * Turing can run neither. PyTorch allocates a workspace for each handle of cuBLAS, and each thread
  * has its own handle (aten/src/ATen/cuda/CublasHandlePool.cpp): one for forwards, one for
- * backwards. They have 32 MiB each, Hopper's default and that of Megatron-LM's tests
- * (CUBLAS_WORKSPACE_CONFIG=:4096:8). Transformer Engine's has 32 MiB on Hopper and newer and 4 MiB
- * before. Three golden values of Megatron-LM's tests (allocated memory after a step) exceed the
- * state and other known buffers by these workspaces and 0 to 3 MiB; those of two GPUs differ by
- * exactly 28 MiB. Before Blackwell, 8-bit products read both operands
- * along the inner dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. Before
- * Blackwell, Megatron-LM asks for one hardware queue (megatron/training/arguments.py). Dispatchers
- * were measured on Hopper and Blackwell only (sim/cost/dispatcher.c). */
+ * backwards. Each of these two workspaces has 32 MiB, which is the default on Hopper and the
+ * setting of Megatron-LM's tests (CUBLAS_WORKSPACE_CONFIG=:4096:8). Transformer Engine's workspace
+ * has 32 MiB on Hopper and newer and 4 MiB before. In three of Megatron-LM's tests the expected
+ * memory after a step is that of the state, of known buffers and of these workspaces, plus 0 to 3
+ * MiB; the values for two generations of GPUs differ by exactly 28 MiB. Before Blackwell, 8-bit
+ * products read both operands along the inner dimension (cuBLAS, "TN" format). Multicast came with
+ * Hopper's NVSwitch. Before Blackwell, Megatron-LM asks for one hardware queue
+ * (megatron/training/arguments.py). Dispatchers were measured on Hopper and Blackwell only
+ * (sim/cost/dispatcher.c). */
 const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_VOLTA] = {
         .attention = ATTENTION_UNFUSED,

@@ -41,7 +41,7 @@ struct generation {
     /* the newest fused attention kernel it can run; UNFUSED: none */
     enum attention_kernel attention;
     double workspace_bytes; /* bytes of cuBLAS's two workspaces and Transformer Engine's */
-    /* a further workspace of Transformer Engine, for one of the streams of experts' products */
+    /* Transformer Engine's workspace for each stream on which it runs experts' products */
     double stream_workspace_bytes;
     /* whether 8-bit products can read one copy of an operand both along rows and along columns */
     bool reads_either_way;

@@ -53,8 +53,8 @@ static double channel_bytes_per_s(const struct comm_group *group, enum collectiv
                                                : one_way * (num_ranks - 1) / num_ranks;
 }
 
-/* An all-reduce's bus bandwidth is converted to algorithm bandwidth as a ring's is; for other
- * collectives it is not converted. */
+/* For an all-reduce NCCL converts bus bandwidth to algorithm bandwidth as for a ring; for other
+ * collectives it uses the bus bandwidth. */
 void nvls_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
                double message_bytes, double *latency_s, double *bytes_per_s)
 {

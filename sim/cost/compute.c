@@ -95,9 +95,9 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
 /* --- a range of constants --------------------------------------------------------------------- */
 
 /* Whether a split product is the fastest somewhere in the range. With h = half_k, e = efficiency
- * and w = e / memory_efficiency, e x the time of s parts is a_s + b_s h + c_s w. So for each s, the
- * points (h, w) at which s parts are not faster than no split form a half-plane. If the half-plane
- * contains the four corners of the range, a rectangle, it contains all of it. */
+ * and w = e / memory_efficiency, the time of s parts is (a_s + b_s h + c_s w) / e. So for each s,
+ * the points (h, w) at which s parts are not faster than no split form a half-plane. If the
+ * half-plane contains the four corners of the range, a rectangle, it contains all of it. */
 static bool splits_in_range(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                             struct gemm_shape shape)
 {

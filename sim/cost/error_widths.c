@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double), "doubles alone");
+static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double),
+              "struct error_widths has only doubles");
 
 #define WIDTH(member)                                                                       \
     .name = #member, .kind = FIELD_NUMBER, .offset = offsetof(struct error_widths, member), \
@@ -13,12 +14,12 @@ static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double), "
 
 // clang-format off
 const struct field error_width_fields[] = {
-    { WIDTH(common), .doc = "Half width of the error of the whole step, which does not depend on the parts of its time." },
-    { WIDTH(compute), .doc = "Error of compute: matrix products, attention and memory traffic, with those of recompute." },
+    { WIDTH(common), .doc = "Half width of an error of the whole step that does not depend on how its time divides into classes." },
+    { WIDTH(compute), .doc = "Error of compute: matrix products, attention and memory traffic, recompute included." },
     { WIDTH(tensor), .doc = "Error of exposed tensor collectives." },
     { WIDTH(context), .doc = "Error of exposed context collectives." },
     { WIDTH(pipeline), .doc = "Error of messages that block a stage." },
-    { WIDTH(bubble), .doc = "Error of the time that the busiest stage waits." },
+    { WIDTH(bubble), .doc = "Error of the bubble: the time that the busiest stage waits for other stages." },
     { WIDTH(data), .doc = "Error of exposed data and expert collectives." },
     { WIDTH(optimizer), .doc = "Error of the optimizer's update." },
     { WIDTH(other), .doc = "Error of host time and stragglers." },

@@ -146,8 +146,8 @@ static double nic_bytes_per_s(const struct level *net, double nics_of_node)
 }
 
 /* Sets rings over nodes. Their bandwidth is the members' share of a node's NICs, divided over at
- * least two channels; the node with the fewest members decides. A channel has the same rate inside
- * a node as on its NIC. */
+ * least two channels; the node with the fewest members limits the group. A channel has the same
+ * rate inside a node as on its NIC. */
 static void use_nics(struct comm_group *group, const struct system *system, struct span span,
                      struct reach reach)
 {
@@ -245,9 +245,10 @@ static struct span socket_span(const struct system *system, struct members of, i
     return worst_span(of, num_ranks, socket_size);
 }
 
-/* A group is the product of its sets of members. So its number of ranks on a node, and of nodes, is
- * the product of the sets' numbers. The set with the longest reach contains the others in its
- * gaps. */
+/* A group is the Cartesian product of its sets of members (struct rank_group). So its number of
+ * nodes is the product of the sets' numbers of nodes, and so is its number of ranks on a node. The
+ * set with the longest reach determines the group's reach: all other members lie between its
+ * members. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group)
 {
     int node_size = system->cluster.levels[0].size;
@@ -347,7 +348,8 @@ bool network_boundary_crosses(const struct system *system, const struct rank_gro
     struct members of = only_set(stages);
     if (!network_crosses(system, stages))
         return false;
-    /* aligned groups over several nodes fill them, so their last rank ends a node too */
+    /* an aligned group over several nodes fills these nodes, so its last rank is the last of a
+     * node */
     return !are_aligned(of, node_size) || (long long)(stage + 1) * of.stride % node_size == 0 ||
            of.stride % node_size == 0;
 }

@@ -54,8 +54,8 @@ struct level {
     char name[24];
     /* number of units of the level below that one unit of this level connects */
     int size;
-    /* such as "nvswitch3" or "ib-hdr". Names that begin with "pcie" and "mesh" have models of
-     * their own; measured curves apply to the fabric that they name */
+    /* such as "nvswitch3" or "ib-hdr". Fabrics whose names begin with "pcie" or "mesh" have models
+     * of their own. A measured curve applies only to the fabric that it names */
     char fabric[32];
     double bytes_per_s; /* one direction; levels[0]: per GPU, other levels: per network card */
     double latency_s;
@@ -193,7 +193,8 @@ struct profile {
         intra_latency_factor;
     double inter_bandwidth_factor, inter_latency_factor; /* measured time or bandwidth divided by
                                                             that of NCCL's model, between nodes */
-    /* waiting of an all-to-all of experts' rows between nodes, added to the time of its messages */
+    /* time that an all-to-all of experts' rows between nodes waits for late ranks, in addition to
+     * its messages */
     double expert_wait_s;
     double overlap_compute_slowdown; /* factor on compute time while a collective runs */
     double overlap_comm_slowdown;
@@ -202,7 +203,8 @@ struct profile {
     /* variance of a rank's compute time per second of compute (drift_wait_s) */
     double drift_s;
     double error_log; /* half width of the 90 % interval in log time, for runs outside the fit */
-    /* half width, in log time, of the common shift of all runs on a GPU that was never measured */
+    /* for a GPU that was never measured: half width, in log time, of the error that all runs on it
+     * have in common (the shift) */
     double source_error;
     struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* [ATTENTION_UNFUSED] is not used */
     int num_gemm_tiles;
@@ -262,8 +264,8 @@ struct stack_host {
 /* The data type of the gradients of 16-bit weights if the plan does not state it: fp32, or that of
  * the weights. */
 enum main_gradients { MAIN_GRADIENTS_FP32, MAIN_GRADIENTS_OWN };
-/* The rank whose memory the logs of a stack show: one of the stage with the most memory, or one of
- * the last stage. */
+/* The pipeline stage whose memory a training software logs: the stage with the most memory, or the
+ * last one. */
 enum logged_stage { LOGGED_MOST, LOGGED_LAST };
 
 /* Memory in addition to a model's state and activations. */
@@ -297,7 +299,8 @@ struct stack_shards {
     int pipeline_buckets; /* enum pipeline_buckets */
     /* number of collectives in which a layer's parameters are gathered (ZeRO-3) */
     int layer_messages;
-    double message_per_rank_s; /* host overhead of each collective per rank of its group */
+    /* host overhead of each such collective, per rank of its group */
+    double message_per_rank_s;
     /* each parameter is sharded by itself, which needs copies (shard_copies()) */
     bool copies;
     /* ZeRO-1 gives each weight tensor whole to one rank (whole_tensors_comm()) */
@@ -351,12 +354,15 @@ struct stack_errors {
     /* half width of a step's interval, for runs of this stack that were not in a fit */
     double log;
     struct error_widths widths; /* by class of time in a step; used instead of `log` if present */
-    /* half width of the common shift of all runs of a stack that was never fitted */
+    /* for a stack that was never fitted: half width of the error that all its runs have in common
+     * (the shift) */
     double source;
-    /* change of this shift if slices of matrices are wider by the factor e than `usual_slice` */
+    /* further half width of this shift for each factor e by which a tensor rank's slice of a matrix
+     * is wider or narrower than `usual_slice` */
     double slice;
     double usual_slice; /* columns: hidden size / tensor ranks */
-    /* half width of the common shift of all runs with experts, none of which was fitted */
+    /* half width of the error that all runs with experts have in common, as none of them was
+     * fitted */
     double of_experts;
 };
 
@@ -398,7 +404,7 @@ struct stack {
     bool sends_quantized; /* whether rows are sent to their experts quantised, if the type has fewer
                              than 16 bits */
     bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
-    bool norms_in_products, norm_reads_twice; /* as in struct layer_options */
+    bool norms_in_products, norm_reads_twice; /* as in struct layer_options (models/layer.h) */
     bool user_buffers; /* overlapped tensor collectives run in pieces (sim/cost/user_buffers.h) */
     /* if the type has fewer than 16 bits, how values are kept for the backward (models/storage.h):
      * enum input_store, and enum storage for attention's output and for the inputs of
@@ -466,7 +472,8 @@ void system_release(struct system *system);
  * systems that were not loaded by system_load. */
 bool system_check_attention(const struct system *system, struct err *err);
 
-/* Read and write the objects of a plan file. If reading fails, err->where is the key. */
+/* Read and write a GPU, cluster, profile or stack as a JSON object. If reading fails, err->where is
+ * the key. */
 bool gpu_read(const json_t *object, struct gpu *out, struct err *err);
 bool cluster_read(const json_t *object, struct cluster *out, struct err *err);
 bool profile_read(const json_t *object, struct profile *out, struct err *err);

@@ -3,8 +3,9 @@
  *
  * Muon (Jordan et al. 2024; Moonlight, arXiv:2502.16982) keeps one momentum and makes the update of
  * a matrix nearly orthogonal. It updates the matrices of blocks, experts and routers among them;
- * Adam updates embedding, head, norms and biases. Tensor ranks each update their own part (Megatron
- * Core's blockwise mode); data ranks that share the state take whole matrices. */
+ * Adam updates embedding, head, norms and biases. Each tensor rank treats its part of a matrix as a
+ * matrix (Megatron Core's blockwise mode); data ranks that shard the state each take whole
+ * matrices. */
 #ifndef SIM_COST_MUON_H
 #define SIM_COST_MUON_H
 

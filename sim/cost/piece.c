@@ -35,8 +35,9 @@ static const struct comm_group *group_of(const struct timer *timer, const struct
 }
 
 /* Time to send rows to their experts, or the experts' outputs back. It includes the host's reading
- * of the number of arriving rows, unless experts are padded to their capacity. The host knows this
- * number when it sends the rows' shares, which have no operands of the list. */
+ * of the number of arriving rows, unless experts are padded to their capacity. The router's weights
+ * of the rows are sent in a message of their own, without operands in the list; by then the host
+ * knows the number. */
 static double expert_rows_s(const struct timer *timer, const struct op *op)
 {
     double row_bytes = op->n * dtype_bytes(op->dtype);
@@ -410,8 +411,8 @@ static double expert_tensors(const struct system *system, struct rank_share shar
     return system->stack.launches_each_expert ? local_dims(share, model, model->seq).experts : 1;
 }
 
-/* Sets a piece's tensors; those of experts are `of_experts` tensors for the host. Rows of a tied
- * vocabulary belong to the embedding, and also to the head if it holds a copy. */
+/* Sets a piece's tensors. The host handles the experts' weights as `of_experts` tensors. Rows of a
+ * tied vocabulary belong to the embedding, and also to the head if it holds a copy. */
 static void set_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary,
                         double of_experts, struct arena *arena)
 {
@@ -660,8 +661,9 @@ static struct timer timer_of(const struct system *system, const struct piece_que
                            .recipe = precision_recipe(question->precision) };
 }
 
-/* Bytes of the logits of the largest row block, of the whole gradient to which the blocks write
- * their rows, and under sequence parallelism of the gathered input that they read. */
+/* Bytes held while logits are computed in row blocks: the logits of the largest block, the whole
+ * gradient into which the blocks write their rows and, under sequence parallelism, the gathered
+ * input that they read. */
 static double logits_block_bytes(const struct piece_question *question,
                                  const struct layer_dims *dims, const struct layer_options *options,
                                  const struct stack *stack)
@@ -674,8 +676,8 @@ static double logits_block_bytes(const struct piece_question *question,
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 
-/* The model with the expert load of the busiest rank over all layers; this rank has the memory
- * peak. */
+/* The model whose experts have the load of the busiest rank, summed over all layers. This rank has
+ * the memory peak. */
 static struct model model_of_peak(struct rank_share share, const struct model *model)
 {
     struct model peak = *model;
@@ -769,8 +771,8 @@ static struct replay_source block_source(const struct timer *timer, block_lists 
     return fullest;
 }
 
-/* The cost of embedding or head of a module that predicts a later token. They use the model's
- * tables. */
+/* The cost of the embedding or the head of a module that predicts a later token (multi-token
+ * prediction). Both use the model's own tables. */
 static struct piece_cost later_end(const struct piece_cost *of)
 {
     return (struct piece_cost){ .forward = of->forward,
@@ -837,8 +839,8 @@ static struct end build_head(const struct builder *b)
     return end;
 }
 
-/* The stage of modules apart from the head holds a copy of the embedding's table, of which each
- * module counts an equal part. */
+/* If the modules for later tokens are not on the head's stage, their stage holds a copy of the
+ * embedding's table; each module counts an equal part of this copy. */
 static struct piece_cost later_embedding(const struct builder *b)
 {
     const struct model *model = b->model;

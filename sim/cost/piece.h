@@ -102,9 +102,9 @@ bool piece_is_there(const struct model *model, int piece);
 struct piece_cost piece_answer(const struct system *system, const struct model *model,
                                const struct piece_question *question,
                                const struct piece_wires *wires, int piece, struct arena *arena);
-/* Sets the members of the question and the links on which one piece does not depend to fixed
- * values. If the results are equal, the costs of that piece are equal: blocks do not depend on who
- * holds the tables, and pieces without experts do not depend on how experts are divided. */
+/* Sets all members of the question and all links that do not affect this piece to fixed values. If
+ * the results are equal, the costs of that piece are equal: blocks do not depend on who holds the
+ * tables, and pieces without experts do not depend on how experts are divided. */
 struct piece_question piece_question_narrowed(const struct piece_question *question,
                                               const struct model *model, int piece);
 struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,
@@ -131,8 +131,9 @@ const struct pieces_sources *pieces_sources_of(const struct system *system,
                                                const struct piece_wires *wires,
                                                struct arena *arena);
 /* The pieces of a question that differs from that of `pieces` only in `replays`, which must not be
- * REPLAYS_PER_OP. Blocks equal those of pieces_answer. With REPLAYS_LEANEST no set of the model's
- * modules frees more bytes or has a smaller largest moment, and repeating takes no time. */
+ * REPLAYS_PER_OP. Blocks equal those of pieces_answer. REPLAYS_LEANEST gives a bound for all sets
+ * of modules: it frees the most bytes that any set frees, its backward has the lowest peak of any
+ * set, and recompute takes no time. */
 struct pieces pieces_replaying(const struct model *model, const struct pieces *pieces,
                                const struct pieces_sources *sources, unsigned replays);
 /* replayed_bytes and replayed_moment_bytes of pieces_replaying for all sets of the model's modules.

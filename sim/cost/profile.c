@@ -43,14 +43,14 @@ const struct field profile_fields[] = {
       .doc = "Power limit at which the rates were measured; GPUs with a lower limit compute more "
              "slowly. 0 W: not stated." },
     { .name = "gemm_half_k", NUMBER(profile, gemm_half_k), .min = 0, .max = 1e6,
-      .doc = "Inner dimension at which products reach half of gemm_efficiency." },
+      .doc = "Inner dimension at which products reach half of the share gemm_efficiency of the peak." },
     { .name = "fp8_product_efficiency", NUMBER(profile, narrow[DTYPE_FP8].efficiency), SHARE,
-      .fallback = "0.9", .doc = "Large fp8 products reach this number times gemm_efficiency of the fp8 peak." },
+      .fallback = "0.9", .doc = "Share of the fp8 peak that large fp8 products reach, divided by gemm_efficiency." },
     { .name = "fp8_half_k", NUMBER(profile, narrow[DTYPE_FP8].half_k), .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Inner dimension at which fp8 products reach half of their rate; 0: twice gemm_half_k." },
     { .name = "fp4_product_efficiency", NUMBER(profile, narrow[DTYPE_FP4].efficiency), .min = 0, .max = 1.5,
       .fallback = "0",
-      .doc = "Large fp4 products reach this number times gemm_efficiency of the fp4 peak; 0: never measured, so only the memory of plans in fp4 is predicted." },
+      .doc = "Share of the fp4 peak that large fp4 products reach, divided by gemm_efficiency; 0: never measured, so only the memory of plans in fp4 is predicted." },
     { .name = "fp4_half_k", NUMBER(profile, narrow[DTYPE_FP4].half_k), .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Inner dimension at which fp4 products reach half of their rate; 0: four times "
              "gemm_half_k." },
@@ -126,7 +126,7 @@ const struct field profile_fields[] = {
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows on which constants were fitted." },
     { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "For each job of `fit`: errors on those rows, standard errors, correlations." },
+      .doc = "For each job of `fit`: errors on the rows of fitted_on, standard errors, correlations." },
 };
 // clang-format on
 const size_t num_profile_fields = LENGTH(profile_fields);
@@ -134,7 +134,7 @@ const size_t num_profile_fields = LENGTH(profile_fields);
 // clang-format off
 const struct field attention_fields[] = {
     { .name = "forward_efficiency", NUMBER(attention_rate, forward_efficiency), SHARE,
-      .doc = "Share of the peak for long sequences, counting the FLOPs of the causal half." },
+      .doc = "Share of the peak that the kernel reaches on long sequences; only the FLOPs of the causal half count." },
     { .name = "backward_efficiency", NUMBER(attention_rate, backward_efficiency), SHARE,
       .doc = "The same for the backward." },
     { .name = "half_seq", NUMBER(attention_rate, half_seq), .min = 0, .max = 1e6,

@@ -20,10 +20,11 @@ struct moment {
 struct replay_source {
     const struct timed_op *forward; /* the ops of the forward */
     int num_forward;
-    const struct timed_op *again; /* the ops of the forward that recompute of all of it repeats */
+    const struct timed_op *again; /* the ops of the forward that full recompute repeats */
     int num_again;
     bool has_backward;
-    /* of a block on the expert rank with the most rows, which has the memory peak */
+    /* the values that the block keeps, on the expert rank with the most rows, which has the memory
+     * peak */
     struct ledger ledger;
     const struct moment *moments;
     int num_moments;

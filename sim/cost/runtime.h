@@ -22,7 +22,8 @@ struct runtime {
     /* sends never block; otherwise they block except in the interleaved schedule (Megatron's
      * p2p_communication.py) */
     bool sends_ahead;
-    bool runs_in_place;  /* whether selective recompute replays in place (models/replay.h) */
+    bool runs_in_place;  /* whether selective recompute follows the executor's rules instead of the
+                            frameworks' ("in place": models/replay.h) */
     bool is_a_core;      /* whether the core that computes also launches ops, sends and receives */
     bool widens_16_bits; /* whether 16-bit products run at the fp32 rate, unless the GPU's file
                             states another */

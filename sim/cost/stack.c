@@ -311,14 +311,14 @@ const struct field stack_fields[] = {
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows on which constants were fitted." },
     { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "For each job of `fit`: errors on those rows, standard errors, correlations." },
+      .doc = "For each job of `fit`: errors on the rows of fitted_on, standard errors, correlations." },
 };
 // clang-format on
 const size_t num_stack_fields = LENGTH(stack_fields);
 
 const struct datafile_kind stack_files = { "stack", "calibration/stacks", NULL };
 
-/* Reads the error widths; a file must have all of them or none. */
+/* Reads the interval widths by class of time; a file must have all of them or none. */
 static bool read_widths(const json_t *errors, struct error_widths *out, struct err *err)
 {
     if (!errors || (json_is_object(errors) && json_object_size(errors) == 0))

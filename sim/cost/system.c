@@ -68,7 +68,8 @@ static bool resolve_stack(const struct json_file *file, const char *asked, struc
     if (json_is_object(own))
         return stack_read(own, out, err) || blame_embedded(file, "stack", err);
     if (!own)
-        return err_set(err, ERR_USAGE, "stack", "is not named, and %s names none", file->path);
+        return err_set(err, ERR_USAGE, "stack", "is not given, and %s does not name one",
+                       file->path);
     return stack_load(json_string_value(own), out, &found) ||
            blame_part(file, "stack", &found, err);
 }

@@ -6,11 +6,11 @@
 
 /* The properties of an op on which its list's time depends. */
 struct timed_op {
-    double alone_s; /* when it runs alone and its ranks begin together */
+    double alone_s; /* its time when it runs alone and its ranks begin together */
     double kernels, flops;
     enum op_stream stream;
     int after;     /* as in struct op */
-    int num_ranks; /* of a collective's group; 0: not a collective */
+    int num_ranks; /* ranks of a collective's group; 0: not a collective */
     enum op_kind kind;
     enum op_pass pass;
     struct ids in; /* values that it reads, with those of `sum` */

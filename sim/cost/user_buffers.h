@@ -2,16 +2,16 @@
  * products that read or compute their tokens.
  *
  * Transformer Engine (pytorch/module/base.py, initialize_ub) gathers a product's input piece by
- * piece around the ring, while the pieces that are there are multiplied, and scatters a forward
+ * piece around the ring, while the pieces that have arrived are multiplied, and scatters a forward
  * product's output in four parts, each while the next part is multiplied. With product G,
  * collective R, t ranks and n = 4 parts:
  *
  *     gather and product     max(G, R + G/t)
  *     product and scatter    max(G + R/n, G/n + R)
  *
- * In the backward the all-gather of the input overlaps the input gradient, and the sum of the input
- * gradient overlaps the weight gradient, as without user buffers (sim/plan/local.c). The kernels
- * that copy take 16 multiprocessors. */
+ * In the backward the all-gather of the input overlaps the input gradient, and the reduce-scatter
+ * of the input gradient overlaps the weight gradient, as without user buffers (sim/plan/local.c).
+ * The kernels that copy take 16 multiprocessors. */
 #ifndef SIM_COST_USER_BUFFERS_H
 #define SIM_COST_USER_BUFFERS_H
 

@@ -67,7 +67,8 @@ void belief_own_errors(const struct system *system, const struct believed *run,
         own[k] = chance_own_width(&alone, shares) / normal_90;
         sum2 += own[k] * own[k];
     }
-    if (!(sum2 > 0)) /* the stack has no error widths, like this project's own executor */
+    if (!(sum2 > 0)) /* the stack has no interval widths by class of time, like this project's own
+                        executor */
         own[0] = fmax(stack->errors.log, system->profile.error_log) / normal_90;
 }
 
@@ -88,8 +89,8 @@ static bool has_same_widths(const struct model *a, const struct model *b)
     return a == b || (a->hidden == b->hidden && a->ffn == b->ffn && a->expert_ffn == b->expert_ffn);
 }
 
-/* The part of a class's error that is not common to all runs, but that two runs have in common, as
- * a share. */
+/* The share of a run's own error in a class (the part that not all runs have in common) that two
+ * runs have in common. */
 static double own_share(const struct believed *of, const struct believed *with,
                         const struct model *model, int class)
 {
@@ -118,8 +119,8 @@ static double covariance(const struct errors *a, const struct errors *b, const s
 
 /* --- evidence ------------------------------------------------------------------------------ */
 
-/* The evidence's own covariance, noise included, as its lower Cholesky factor, and its surprises in
- * units of that factor: root x surprise = log(measured / predicted). */
+/* The evidence: `root` is the lower Cholesky factor of its covariance, noise included, and
+ * `surprise` solves root x surprise = log(measured / predicted). */
 struct known {
     int count;
     struct errors errors[MOST_EVIDENCE];

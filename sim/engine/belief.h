@@ -6,25 +6,26 @@
  * factor that all runs share, weighted by the class's share of the run's step. In addition each run
  * has an error of its own in each class. Two runs share this error too if their work in the class
  * is the same (products of the same shapes, collectives of the same group and size): fully if their
- * numbers of pipeline stages are equal, else by SHARE_OF_DEPTHS. Measured runs support this. Errors
- * of plans that differ only in recompute differ by 2 to 4 % (rms, bridge_sft_memory,
- * bridge_moonlight_memory, torchao_float8); in pp by 9, in tp by 5, in tp and pp by 10 %
- * (bloom_prequel). For each pair of plans of one stratum (same model and system) of bloom_prequel,
- * the belief gives the probability that one is faster. With shares of 1, 0.7 and 0.5, these
- * probabilities have a logarithmic loss of 0.46, 0.38 and 0.38; when they were 0.9 or more, 92, 95
- * and 97 % were right. (In vtrain_single the share is 1, but its times are sums of layers that were
- * traced once.) SD_OF_SLICE is the deviation of a run on fewer GPUs: errors of the same plan on
- * other numbers of data ranks differ by 1.7 % (the median of 7 sources, 3555 pairs), of which noise
- * explains 1.4 %. SD_OF_NOISE: step times of 30 configurations that were measured again scatter by
- * 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A measured time conditions the normal distribution
- * (Rasmussen and Williams 2006, A.2).
+ * numbers of pipeline stages are equal, else by SHARE_OF_DEPTHS. Measured runs support this. The
+ * errors of two plans differ by 2 to 4 % (rms) if the plans differ only in recompute
+ * (bridge_sft_memory, bridge_moonlight_memory, torchao_float8); by 9 % if they differ in pp, by 5 %
+ * in tp, and by 10 % in both (bloom_prequel). For each pair of plans of one stratum (same model and
+ * system) of bloom_prequel, the belief gives the probability that one is faster. With shares of 1,
+ * 0.7 and 0.5, these probabilities have a logarithmic loss of 0.46, 0.38 and 0.38; when they were
+ * 0.9 or more, 92, 95 and 97 % were right. (In vtrain_single the share is 1, but its times are sums
+ * of layers that were traced once.) SD_OF_SLICE is the deviation of a run on fewer GPUs: errors of
+ * the same plan on other numbers of data ranks differ by 1.7 % (the median of 7 sources, 3555
+ * pairs), of which noise explains 1.4 %. SD_OF_NOISE: step times of 30 configurations that were
+ * measured again scatter by 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A measured time conditions
+ * the normal distribution (Rasmussen and Williams 2006, A.2).
  *
  * Evidence is runs of other models on the same stack and GPU that were measured before. They share
  * the classes' factors. They also share a run's own error in a class if the plans' work in it is
  * the same: fully if the models' products are equally wide, else by SHARE_OF_WIDTHS. Residuals of
  * held-out runs with equal plans correlate by 0.24 between models of different widths and by 0.21
  * between models of one width in bigscience, by 0.19 and 0.36 in llm-foundry, and by 0.06 and 0.63
- * in vtrain. The share is about the mean quotient of the two, weighted by the correlations. */
+ * in vtrain. SHARE_OF_WIDTHS is about the mean quotient of the two correlations, weighted by
+ * them. */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
 
@@ -89,12 +90,13 @@ double belief_prefers(const struct belief *belief, int a, int b);
  * On the measured runs of tests/calibration/test_tuned.c, a higher threshold keeps the running plan
  * more often; it then misses more of the best plans than it avoids bad ones. */
 #define SURE_GAIN 0.65
-/* The plan to run if plan `present` runs now (-1: none does): the likeliest best of the present
- * plan and those that are faster than it with SURE_GAIN. *chance is as of belief_choice. */
+/* The plan to run if plan `present` runs now (-1: none does): of the present plan and of the plans
+ * that are faster than it with a probability of at least SURE_GAIN, the one that is most likely the
+ * fastest. *chance is as in belief_choice. */
 int belief_advice(const struct belief *belief, int present, double *chance);
 
-/* The benefit of further runs that is expected before they are measured: its mean over the step
- * times that they may have. */
+/* The expected benefit of further runs that are not measured yet: its mean over the step times that
+ * they may show. */
 struct outlook {
     double p_best; /* probability that the plan chosen after them (belief_choice) is the fastest */
     double bits;   /* information gained about which plan is the fastest */

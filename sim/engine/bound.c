@@ -215,7 +215,7 @@ double evaluation_mean_floor_s(const struct evaluation *w)
     return is_whole ? passes_s / (1 - pow(1 - 1 / m, p)) : passes_s * m / p;
 }
 
-/* Returns the first of these two bounds, with the fewest chunks. */
+/* Returns m W / p, the bound that holds for any number of chunks, with one chunk per stage. */
 static double chunks_floor_s(const struct evaluation *w,
                              double (*piece_s)(const struct evaluation *w, int piece))
 {

@@ -19,8 +19,8 @@
 struct pass {
     double gpu_s;
     double issue_s;
-    double waiting_s; /* time that the GPU waits for the host in op lists whose kernels are launched
-                         one by one */
+    double waiting_s; /* time that the GPU waits for the host, in op lists whose kernels are
+                         launched one by one */
     double kernel_s;  /* the host's time to launch a kernel */
 };
 
@@ -192,8 +192,8 @@ static double gathering_s(const struct profile *profile, const struct layers *la
     return sum_s + comms->of_kind[held->first_kind].reduce_s;
 }
 
-/* Time of a pass whose layers have the transfers `comms`, for the way in which the plan's ZeRO
- * stage overlaps them. */
+/* Time of a pass whose layers have the transfers `comms`, which the plan's ZeRO stage prefetches or
+ * exposes. */
 static double sharded_s(const struct evaluation *w, double compute_s, const struct layers *layers,
                         const struct layer_comms *comms)
 {

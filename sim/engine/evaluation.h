@@ -1,5 +1,5 @@
-/* sim/engine/evaluation.h - one plan under evaluation. The files of this folder each compute some
- * of its times: those of chunks, pairs, messages and tails. */
+/* sim/engine/evaluation.h - one plan under evaluation. Several files of this folder each compute
+ * one kind of its times: chunks, pairs, messages, tails. */
 #ifndef SIM_ENGINE_EVALUATION_H
 #define SIM_ENGINE_EVALUATION_H
 
@@ -126,8 +126,8 @@ struct chunk_time {
     struct time_parts parts;
 };
 struct chunk_time chunk_time(const struct evaluation *of, int chunk);
-/* Time that the pass which computes a chunk's weight gradients takes longer if it is launched op by
- * op, as with collectives in it, than if it is launched like the others. */
+/* Additional time of the pass that computes a chunk's weight gradients if it is launched op by op,
+ * because it contains collectives, instead of like the other passes. */
 double evaluation_op_by_op_s(const struct evaluation *of, int chunk);
 static inline void evaluation_keep_time(struct evaluation *w, int chunk,
                                         const struct chunk_time *time)
@@ -186,7 +186,8 @@ double evaluation_compute_floor_s(const struct evaluation *w);
 /* A lower bound of the time that each further layer adds to a microbatch's passes on a stage. */
 double evaluation_layer_floor_s(const struct evaluation *w);
 
-/* sim/engine/plan_cost.c - the same durations and tails by instruction, for the event engine. */
+/* sim/engine/plan_cost.c - the durations and tails of an evaluation, by instruction, for the event
+ * engine. */
 struct step_cost evaluation_cost(const struct evaluation *w, struct arena *arena);
 
 /* sim/engine/prediction.c - the input of the memory model, without times. */

@@ -25,7 +25,7 @@ static double message_s(const struct evaluation *w, const struct rank_group *sta
 /* If modules for later tokens are not in the head's chunk, their message to the head contains the
  * blocks' rows and then their own (Megatron Core, gpt_model.py). With several chunks per stage
  * other messages cross that boundary too. Returns how much longer the modules' message takes than
- * these. */
+ * those other messages. */
 static double widen_last_message(const struct evaluation *w, struct boundary *boundaries)
 {
     struct placement placement = plan_placement(w->plan);

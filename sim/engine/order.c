@@ -27,8 +27,8 @@ static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool ba
     return &s->done_at[(chunk * microbatches + microbatch) * 2 + (backward ? 1 : 0)];
 }
 
-/* The lag of a pass's input: the boundary that it crosses, or a further index of order.h.
- * NO_BOUNDARY: it needs nothing from another stage. */
+/* The index of the lag before a pass: the boundary that its input crosses, order_turn or order_last
+ * (order.h). NO_BOUNDARY: it needs nothing from another stage. */
 static int boundary_before(const struct sorter *s, const struct instr *instr)
 {
     struct placement placement = schedule_placement(s->schedule);

@@ -67,8 +67,8 @@ static void make_table_room(struct pipeline_cache *cache, int count)
     cache->table_s = arena_grow(cache->table_s, sizeof(double) * (size_t)cache->table_capacity);
 }
 
-/* Fills the lags that order_time reads (sim/engine/order.h): those between stages, of a V's turn
- * and between the last two chunks. */
+/* Fills the lags that order_time reads (sim/engine/order.h): between stages, at the turn of a V and
+ * between the last two chunks. */
 static void fill_lags(const struct pipeline *pipeline, double *lag_s)
 {
     const struct schedule_shape *shape = &pipeline->shape;

@@ -424,7 +424,7 @@ double evaluate_least_grouped_bytes(struct evaluator *e, const struct plan *plan
     return plan_least_grouped_bytes(&input);
 }
 
-/* If a runtime's repeated values are counted separately (pass_most_bytes), a set that frees more
+/* If recomputed values are counted separately (pass_most_bytes), a set of modules that frees more
  * may need more memory. */
 double evaluate_leanest_bytes(struct evaluator *e, const struct plan *plan)
 {
@@ -507,8 +507,8 @@ double evaluate_unplaced_work_floor_s(struct evaluator *e, const struct plan *pl
     return time_ratio_of(e->system, e->model) * evaluation_mean_floor_s(&w);
 }
 
-/* The place of modules for later tokens decides which stage holds a table, but no pass takes longer
- * for it. */
+/* Modules for later tokens may be in the head's chunk or before it. This decides which stages hold
+ * a table, but it makes no pass longer. */
 double evaluate_block_floor_s(struct evaluator *e, const struct plan *plan,
                               const struct rank_orders *orders)
 {

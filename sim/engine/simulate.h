@@ -94,20 +94,21 @@ double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct pl
 double evaluate_leanest_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
-/* A lower bound of evaluate_unplaced_floor_s, as evaluate_work_floor_s is of evaluate_floor_s. */
+/* A lower bound of evaluate_unplaced_floor_s, computed as evaluate_work_floor_s is from
+ * evaluate_floor_s. */
 double evaluate_unplaced_work_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                       const struct rank_orders *orders);
 /* A lower bound of evaluate_work_floor_s of all plans that differ only in their chunks and in the
- * place of modules for later tokens. With `orders` (NULL: the
- * plan's own), one of evaluate_unplaced_work_floor_s. */
+ * place of modules for later tokens. With `orders` (NULL: the plan's own order) it is a lower bound
+ * of evaluate_unplaced_work_floor_s. */
 double evaluate_block_floor_s(struct evaluator *evaluator, const struct plan *plan,
                               const struct rank_orders *orders);
 /* A lower bound of evaluate_block_floor_s in any rank order, without messages. It needs the pieces
  * of one order only. */
 double evaluate_compute_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* A lower bound of a step's fixed cost, when no stage's passes of a microbatch take longer than
- * `passes_s`. The fixed cost is the host overhead minus the time that is saved if a gradient
+/* A lower bound of a step's fixed cost if the passes of one microbatch take at most `passes_s` on
+ * every stage. The fixed cost is the host overhead minus the time that is saved if a gradient
  * exchange does not wait for all data ranks. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);
 

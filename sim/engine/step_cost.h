@@ -20,7 +20,8 @@ struct chunk_cost {
     double pair_s;      /* the BACKWARD of a pair: time of both passes, without RECOMPUTE */
 };
 
-/* Seconds of instructions that a stage has once per step or, if marked "each", once per chunk. */
+/* Seconds of the instructions that a stage runs once per step or, if the comment says "each", once
+ * per chunk. */
 struct stage_cost {
     double reduce_s; /* each REDUCE_GRAD */
     double gather_s; /* each GATHER_PARAM */
@@ -41,7 +42,7 @@ struct step_cost {
     /* by stage: the boundary to the next stage (sim/schedule/placement.h) */
     const struct boundary *boundaries;
     double
-        /* further time of messages between the last two chunks, in addition to that of their
+        /* how much longer messages between the last two chunks take than others over their
          * boundary */
         last_more_s;
     enum wire data_wire;

@@ -28,14 +28,14 @@ bool system_has_rate(const struct system *system, const struct plan *plan, struc
     enum dtype dtype = precision_dtype(plan->precision);
     if (system->profile.is_missing)
         return err_set(err, ERR_INFEASIBLE, "profile",
-                       "%s was never measured, so the plan's time cannot be predicted (it could "
-                       "with a profile named in a cluster's file)",
+                       "%s was never measured, so the plan's time cannot be predicted; to predict "
+                       "it, name a profile in the cluster's file",
                        system->gpu.name);
     if (!dtype_is_quantized(dtype) || system->profile.narrow[dtype].efficiency > 0)
         return true;
     return err_set(err, ERR_INFEASIBLE, "dtype",
                    "the rate of %s products on %s was never measured, so the plan's time cannot be "
-                   "predicted (it could with %s_product_efficiency in profile %s)",
+                   "predicted; to predict it, set %s_product_efficiency in profile %s",
                    dtype_names[dtype], system->gpu.name, dtype_names[dtype], system->profile.name);
 }
 

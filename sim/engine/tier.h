@@ -1,9 +1,10 @@
 /* sim/engine/tier.h - whether the stack (training software) and the GPU of a prediction were ever
  * measured.
  *
- * The error of a prediction is a shift that all runs of a source have in common, and the scatter of
- * single runs. If a stack or a GPU was never fitted, all predictions for it have the same unknown
- * shift; its size is taken from the differences between measured stacks or GPUs. */
+ * The error of a prediction has two parts: a shift, which all runs of one source have in common,
+ * and the scatter of single runs. If a stack or a GPU was never fitted, all predictions for it have
+ * the same unknown shift; its size is taken from the differences between measured stacks or
+ * GPUs. */
 #ifndef SIM_ENGINE_TIER_H
 #define SIM_ENGINE_TIER_H
 

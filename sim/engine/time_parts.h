@@ -1,7 +1,8 @@
 /* sim/engine/time_parts.h - the named classes of time (parts) that add up to a step's time, such as
  * compute and bubble.
  *
- * They are the times of the stage that is busy longest; that stage's idle time is the bubble. */
+ * The parts are those of the stage that is busy longest; the time in which that stage is idle is
+ * the bubble. */
 #ifndef SIM_ENGINE_TIME_PARTS_H
 #define SIM_ENGINE_TIME_PARTS_H
 

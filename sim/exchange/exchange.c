@@ -55,8 +55,8 @@ int exchange_cycle(const struct exchange *exchange)
     return exchange->period > 1 ? exchange->period : 1;
 }
 
-/* The period is computed from the loss of each part of the run, not from the loss at the period's
- * start; a run is long compared with a period. */
+/* Each part of the run has the period that follows from the loss of the part. The exact period
+ * follows from the loss at its own start; the difference is small, as a run has many periods. */
 double exchange_averaging_share(const struct exchange *exchange, double first_loss,
                                 const double *losses, int num_losses)
 {

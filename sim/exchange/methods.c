@@ -91,7 +91,7 @@ const struct exchange_method exchange_methods[] = {
       .parameters = { PERIOD, { "graph", GRAPH, OPTIONAL(MIXING_ONE_PEER) }, COMBINE, GROUP(1) },
       .accepts = gossip_accepts, .phases = periodic_phases },
     { .name = "aga", .tried = "aga:4", .form = "aga:H",
-      .summary = "As pga, with an H that grows in proportion as the loss falls.",
+      .summary = "As pga, with an H that grows in inverse proportion to the loss.",
       .source = "Chen et al. 2021, Gossip-AGA, algorithm 2",
       .changes = "ranks average their weights with neighbours, and with all ranks less and less often",
       .object = EXCHANGE_WEIGHTS,

@@ -130,8 +130,8 @@ int mixing_grid_rows(int num_ranks)
 }
 
 /* The Fourier coefficient of the weights at a frequency. It is an eigenvalue of the matrix of
- * weights, as the Fourier modes of the torus are its eigenvectors. They are orthogonal, so its
- * absolute value is a singular value. */
+ * weights, as the Fourier modes of the torus are its eigenvectors. The modes are orthogonal, so the
+ * coefficient's absolute value is a singular value. */
 static double coefficient(struct torus torus, const struct hops *hops, int row, int column)
 {
     double real = 1, imaginary = 0;
@@ -145,7 +145,7 @@ static double coefficient(struct torus torus, const struct hops *hops, int row, 
     return hypot(real, imaginary) / (hops->count + 1);
 }
 
-/* The eigenvalue of the product of all matrices of a cycle of steps. They have the same
+/* The eigenvalue of the product of the matrices of all steps of a cycle. The matrices have the same
  * eigenvectors, so it is the product of their eigenvalues. */
 static double cycle_coefficient(enum mixing_graph graph, struct torus torus, int row, int column)
 {

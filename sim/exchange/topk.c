@@ -36,8 +36,8 @@ static double bound_in_rounds(const struct exchange *exchange, const struct exch
 }
 
 /* Gradient and error-feedback buffer are read and their sum is written, then read four times, once
- * for each byte of a radix selection, and read and written to remove the sent elements. The sum of
- * all messages is cleared and has two accesses per arriving element. */
+ * for each byte of a radix selection, and read and written to remove the sent elements. The buffer
+ * for the sum of all messages is cleared, then read and written once per arriving element. */
 static double round_bytes(const struct exchange *exchange, const struct exchange_load *load,
                           int received)
 {

@@ -13,7 +13,7 @@ double pass_working_bytes(const struct memory_input *input);
 /* The peak of a forward and a backward over `chunk`, in addition to the state and the activations
  * of the microbatches in flight: gathered parameters and whole gradients by the steps of
  * sim/plan/pass.h, plus transient values, minus the activations that this microbatch does not keep
- * yet or no longer keeps. `logits_bytes` is what logits take at the loss. */
+ * yet or no longer keeps. `logits_bytes` is the memory of the logits while the loss is computed. */
 double pass_most_bytes(const struct memory_input *input, int chunk, double logits_bytes);
 
 #endif

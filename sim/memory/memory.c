@@ -199,7 +199,8 @@ static double waiting_logits_bytes(const struct memory_input *in)
  * forward kept. If the operands take more than that, the peak is after the next BACKWARD_INPUT. */
 struct between_halves {
     double whole_bytes;  /* bytes that a microbatch keeps until its input gradients are computed */
-    double excess_bytes; /* bytes by which this changes after that; may be negative */
+    double excess_bytes; /* change of these bytes when the input gradients are computed; may be
+                            negative */
 };
 
 static struct between_halves between_halves(const struct memory_input *in, int chunk)
@@ -224,8 +225,9 @@ static struct between_halves between_halves(const struct memory_input *in, int c
 }
 
 /* Bytes that the next BACKWARD_INPUT adds to the peak. In a schedule that runs forwards and whole
- * backwards in pairs, the peak is while a pair runs. Then there is one microbatch more than at any
- * earlier BACKWARD_INPUT, and pp + 1 more than when the last pp backwards are split. */
+ * backwards in pairs, the peak is while a pair runs. One more microbatch is then in flight than at
+ * any earlier BACKWARD_INPUT, and pp + 1 more than during the last pp backwards, which are
+ * split. */
 static double next_half_bytes(const struct memory_input *in, struct between_halves of)
 {
     int stages = in->plan->pp;
@@ -255,8 +257,8 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += next_bytes;
 }
 
-/* With overlap=ep one more chunk's forward has run when a backward begins at the same time as the
- * next forward. */
+/* With overlap=ep a backward begins together with the next forward, so one more chunk's forward has
+ * run by then than without this overlap. */
 static int chunks_beside(const struct memory_input *in)
 {
     return !in->generator->pairs && in->plan->pp > 1 &&
@@ -483,8 +485,8 @@ static double held_bytes(const struct stage_memory *memory)
            memory->buckets_bytes + memory->library_bytes;
 }
 
-/* While the optimizer runs, there are no activations; a pipeline's weights and gradients are shards
- * again. */
+/* While the optimizer runs, there are no activations; weights and gradients that a pipeline keeps
+ * whole during its passes are sharded again. */
 static struct stage_memory at_step(const struct memory_input *in, int stage,
                                    const struct stage_memory *memory)
 {
@@ -645,10 +647,10 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
 }
 
 /* Whether a stage needs no more memory than the stage before if it repeats the layers of that
- * stage. They then differ only in their microbatches in flight, and no schedule has more of these
- * on a later stage, in any round. There are two exceptions. If the backward is split, more
- * microbatches wait for weight gradients on later stages, and these may take more. If backwards
- * allocate the gradients, later stages have more of them. */
+ * stage. They then differ only in their microbatches in flight, and in no schedule does a later
+ * stage have more of these than an earlier one, for any of its chunks. There are two exceptions. If
+ * the backward is split, more microbatches wait for weight gradients on later stages, and these may
+ * take more. If backwards allocate the gradients, later stages have more of them. */
 static bool falls_by_stage(const struct memory_input *in)
 {
     return !generator_splits(in->generator) && !in->system->stack.memory.frees_gradients &&
@@ -778,8 +780,8 @@ static struct sets_stage sets_stage_of(const struct memory_input *in, int stage,
     return at;
 }
 
-/* Whether the peak of a stage is at least the sum that sets_least_bytes computes: activations are
- * on the GPU, backwards are not split, and gradients exist all the time. */
+/* Whether the sum that sets_least_bytes computes is a lower bound of a stage's peak. It is if
+ * activations are on the GPU, backwards are not split, and gradients exist all the time. */
 static bool sets_have_bounds(const struct memory_input *in)
 {
     return falls_by_stage(in) && !counts_passes(in) && !plan_lists_parts(in->plan) &&

@@ -39,15 +39,15 @@ double plan_first_stage_bytes(const struct memory_input *input);
 struct sets_stage {
     double fixed_bytes; /* state, buffers, and the activations if no set freed any */
     double logits_bytes;
-    double heads_bytes; /* kept by heads, and gone when the layers run backward */
+    double heads_bytes; /* values that heads keep; they are freed before the layers run backward */
     /* numbers of layers by kind, and of modules for later tokens, whose activations are held; each
      * microbatch in flight counts */
     double layers[MAX_BLOCK_KINDS], laters;
     bool has_laters;
 };
 /* Lower bounds of plan_peak_bytes for every set of modules that selective recompute may repeat. The
- * sets differ only in what they free and in the peak of a layer's backward, so all else is computed
- * once for all sets. */
+ * sets differ only in the bytes that they free and in the peak of a layer's backward; everything
+ * else is computed once for all sets. */
 struct sets_memory {
     const struct pieces *pieces;
     const struct pieces_sets *sets;

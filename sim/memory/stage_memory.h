@@ -4,9 +4,10 @@
 #define SIM_MEMORY_STAGE_MEMORY_H
 
 struct stage_memory {
+    /* the state, which is held all the time */
     double weights_bytes;
     double gradients_bytes;
-    double optimizer_bytes; /* the state: held all the time */
+    double optimizer_bytes;
     /* further bytes during the optimizer's step, when there are no activations */
     double step_bytes;
     double activations_bytes; /* activations of all chunks in flight, or their checkpoints */

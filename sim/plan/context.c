@@ -22,7 +22,7 @@ static void context_shard(struct rank_share share, const struct model *model,
 
 /* --- ops ----------------------------------------------------------------------------------- */
 
-/* Adds an op that waits for the one of index `after`, and returns its own index. */
+/* Adds an op that waits for op `after`, and returns the added op's index. */
 static int put(struct ops *out, struct op op, int after)
 {
     op.after = after;

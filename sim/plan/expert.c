@@ -81,8 +81,8 @@ static void put_shares(struct passage *passage, enum op_kind kind, double bytes)
 }
 
 /* Before the rows, every rank sends all others the number of rows for each expert, 8 bytes per
- * expert. DeepEP and hybrid-EP exchange these numbers in the kernels that send tokens, as they do
- * the shares (DeepEP, csrc/kernels/intranode.cu, notify_dispatch). */
+ * expert. DeepEP and hybrid-EP send these numbers and the router's weights in the kernels that send
+ * tokens (DeepEP, csrc/kernels/intranode.cu, notify_dispatch). */
 static void put_counts(struct rank_share share, struct passage *passage)
 {
     enum { COUNT_BYTES = 8 };

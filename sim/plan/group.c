@@ -75,8 +75,8 @@ static struct halves cut(struct members set, int size)
     return (struct halves){ { set.stride, size }, { set.stride * size, set.size / size } };
 }
 
-/* Two groups of one rank: the ranks of `near` shard one copy of the state, those of `far` hold the
- * same shard. */
+/* The two groups of a rank: the ranks of `near` shard one copy of the state, those of `far` hold
+ * the same shard. */
 struct shard_groups {
     struct rank_group near, far;
 };

@@ -9,7 +9,8 @@ static int embedding_stage(const struct plan *plan)
 }
 
 /* If the head and the modules for later tokens hold copies of the embedding table on two stages,
- * only the head's is in the lists, because a reduction has two ends. */
+ * only the reduction with the head's copy is in the instruction lists, because a reduction has two
+ * ends. */
 struct lowering plan_lowering(const struct plan *plan, const struct model *model)
 {
     bool is_mirrored = plan_is_mirrored(plan);

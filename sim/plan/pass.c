@@ -100,8 +100,8 @@ static void add_run(struct builder *to, enum step_op op, int piece)
     to->runs[to->num_runs++] = (struct run){ op, piece };
 }
 
-/* Adds the recompute of a whole group of layers before the backward of its last layer, which comes
- * first. */
+/* Adds the recompute of a whole group of layers before the backward of the group's last layer,
+ * which is the first of its backwards. */
 static void add_replays(struct builder *to, int piece)
 {
     const struct pass_chunk *chunk = to->chunk;

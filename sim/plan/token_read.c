@@ -96,8 +96,8 @@ static bool read_list(const char *value, int min, struct arena *arena, const int
     if (*count == 0)
         return err_set(
             err, ERR_USAGE, "",
-            "expected whole numbers from %d to %d, or runs like 4x6, %d in all at most, with "
-            "commas between, found \"%s\"",
+            "expected whole numbers from %d to %d, separated by commas, at most %d in all (4x6 "
+            "means 4 six times), found \"%s\"",
             min, PLAN_MAX_NUMBER, PLAN_MAX_LIST, value);
     int *numbers = ARENA_ARRAY(arena, int, (size_t)*count);
     read_runs(value, min, numbers);

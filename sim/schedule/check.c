@@ -93,7 +93,8 @@ static bool check_chunk(const struct proof *proof, int i)
         return proof_fail(proof, i, "%s should name stage %d, its chunk's neighbour",
                           proof_text(proof, i).at, peer);
     return !has_peer(instr->op) || peer != stage ||
-           proof_fail(proof, i, "%s stays on stage %d", proof_text(proof, i).at, stage);
+           proof_fail(proof, i, "%s would send from stage %d to itself", proof_text(proof, i).at,
+                      stage);
 }
 
 static bool check_fields(const struct proof *proof, int i)
@@ -264,12 +265,15 @@ static bool check_pairs(const struct proof *proof)
         const struct instr *pass = &proof->list->at[i];
         bool is_joined = pass->is_paired && pass->op == INSTR_BACKWARD;
         if (is_joined != is_expected)
-            return proof_fail(proof, i, "%s is not one of a pair of a forward and a backward",
-                              proof_text(proof, i).at);
+            return proof_fail(
+                proof, i,
+                "%s does not belong to a pair of a forward and the backward right after it",
+                proof_text(proof, i).at);
         is_expected = pass->is_paired && pass->op == INSTR_FORWARD;
         int second = is_expected ? partner(proof, i) : NO_INSTR;
         if (is_expected && (second == NO_INSTR || proof->list->at[second].chunk == pass->chunk))
-            return proof_fail(proof, i, "%s is paired with no backward of another chunk",
+            return proof_fail(proof, i,
+                              "%s is not followed by the backward of another chunk, its pair",
                               proof_text(proof, i).at);
     }
     return true;
@@ -441,7 +445,7 @@ static bool check_mirrors(const struct schedule *schedule, struct err *err)
                                          placement_part(placement, far->at[other].chunk))
                 return proof_fail(
                     &proof, own,
-                    "%s reduces another part of the model than the same reduction on stage %d",
+                    "%s reduces another part of the model than its counterpart on stage %d",
                     proof_text(&proof, own).at, stages - 1 - stage);
         }
     }

@@ -141,7 +141,8 @@ static bool check_mirrored_tied(const struct proof *proof, struct indices tied,
     if (wanted > 0 && proof->list->at[tied.at[0]].peer != peer)
         return proof_fail(proof, tied.at[0], "%s should name stage %d",
                           proof_text(proof, tied.at[0]).at, peer);
-    /* the first copy's chunks are stage 0's and last - 1's, the second copy's 1's and last's */
+    /* the first copy's embedding is on stage 0 and its table before the head on stage last - 1, the
+     * second copy's are on stages last and 1 */
     return wanted == 0 ||
            check_tied_order(proof, tied.at[0], stage == 0 || stage == last - 1, scratch);
 }

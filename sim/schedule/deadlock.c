@@ -78,7 +78,8 @@ static bool fail_mismatch(struct run *run, const struct queue *queue, const stru
     instr_write(head, &text);
     text_add(&text, " meets ");
     instr_write(far, &text);
-    err_set(run->err, ERR_INPUT, where, "%s of stage %d: messages of a link keep one order",
+    err_set(run->err, ERR_INPUT, where,
+            "%s of stage %d; a link's messages must be sent and received in the same order",
             text_get(&text), head->peer);
     text_release(&text);
     return false;

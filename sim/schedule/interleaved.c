@@ -132,8 +132,8 @@ int interleaved_in_flight(const struct schedule_shape *shape, int stage)
     return held < total ? held : total;
 }
 
-/* How many of a stage's first `passes` forwards belong to the chunk of this round. For backwards,
- * count rounds from the last. */
+/* How many of a stage's first `passes` forwards belong to its chunk number `round`. For backwards,
+ * chunks are numbered from the last. */
 static int passed(const struct schedule_shape *shape, int passes, int round)
 {
     struct turn next = turn_of(shape, passes);

@@ -64,8 +64,8 @@ struct generator {
      * fewer activations, per chunk. The BACKWARD_INPUT after the peak adds one. NULL: the backward
      * is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
-    /* The number of backwards of the stage's chunk in a round that are paired with a forward of
-     * the stage's other chunk. NULL: none, on no stage. */
+    /* The number of backwards of the stage's chunk in a round that are paired with a forward of the
+     * stage's other chunk. NULL: the schedule has no pairs. */
     int (*pairs)(const struct schedule_shape *shape, int stage, int round);
 };
 extern const struct generator generators[];
@@ -87,7 +87,7 @@ int chunk_most_in_flight(const struct generator *generator, const struct schedul
 /* With interleaving: number of consecutive microbatches that a stage runs on one chunk. */
 int interleaved_group(const struct schedule_shape *shape);
 
-/* By how many passes of its kind the receive for a pass is posted early. If more than pp
+/* How early the receive for a pass is posted, in passes of the same direction. If more than pp
  * consecutive microbatches run on one chunk, messages between the two ends of the pipeline are made
  * long before they are needed; they are received when they are made, as in Megatron-LM. 0: not
  * early. */
@@ -104,8 +104,10 @@ struct lowering {
      * gradients of the step before */
     bool mix_beside;
     bool mix_updated; /* MIX_PARAM after OPTIMIZER */
-    bool tied;        /* two stages all-reduce the embedding gradient: the first chunk's and ... */
-    int tied_back;    /* ... that of the last chunk (0) or of the chunk before the last (1) */
+    /* two stages all-reduce the embedding's gradient: the first chunk's stage and that of the last
+     * chunk (tied_back 0) or of the chunk before the last (1) */
+    bool tied;
+    int tied_back;
 };
 
 /* The lowered lists of every stage. NULL with ERR_INFEASIBLE if the generator refuses the shape. */

@@ -28,7 +28,7 @@ static int num_warmup(const struct schedule_shape *shape, int stage, enum depth 
     return smaller((int)depth * (shape->num_stages - stage - 1), shape->num_microbatches);
 }
 
-/* Number of first rounds of the steady state that end without a weight gradient. */
+/* Number of rounds at the start of the steady state that end without a weight gradient. */
 static int num_put_off(int stage, enum depth depth)
 {
     return (int)depth * stage;

@@ -28,7 +28,7 @@ const struct field textbook_estimate_fields[] = {
              "weights; ZeRO 3: gradients, weights twice; K servers 2 (n-1) S/(K B); d neighbours "
              "d (alpha + S/B); every H steps: 1/H" },
     { F(pipeline_comm_low_s), SECONDS,
-      .doc = "2 (p v - 1) (alpha + w s b h/B): one microbatch; naive: each of m" },
+      .doc = "2 (p v - 1) (alpha + w s b h/B), of one microbatch; naive: times m" },
     { F(pipeline_comm_high_s), SECONDS,
       .doc = "2 (p v - 1 + v (m-1)) (alpha + w s b h/B): the full batch" },
     { F(step_s), SECONDS, .doc = "compute + bubble + tensor + data + pipeline, one microbatch" },

@@ -84,7 +84,7 @@ shows 'mixing +(4000|39[0-9]{2}|40[0-9]{2}) '
 grep -q '"source": "fitted on 1200 steps of 3 runs' "$work/scales.json" || fail "scales.json names no source"
 exchange=(--model gpt3-1.3b --gpus 64 --cluster p3-v100-16g)
 run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --convergence "$work/scales.json"
-shows 'orders scaled to the runs of --convergence'
+shows 'constants from the runs of --convergence'
 run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --convergence "$work/scales.json" --json
 with=$(grep '"transient_steps"' "$work/out")
 run 0 "${exchange[@]}" --fix tp8 --objective time-to-accuracy

@@ -242,7 +242,7 @@ START_TEST(the_checker_refuses_a_message_to_ones_own_stage)
     schedule->ranks[1].at[3] =
         (struct instr){ .op = INSTR_SEND_ACT, .chunk = 1, .peer = 1, .after = NO_INSTR };
     ck_assert(!schedule_check(schedule, &err));
-    ck_assert_str_eq(err.msg, "SA1.0>1 stays on stage 1");
+    ck_assert_str_eq(err.msg, "SA1.0>1 would send from stage 1 to itself");
 }
 END_TEST
 

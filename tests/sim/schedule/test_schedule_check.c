@@ -379,9 +379,9 @@ static const struct fault {
     { "0: F0.0 BI0.0 BW0.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
       "B0.0 is a whole backward, but BI0.0 is a half of the same one" },
     { "0: F0.0& F1.0 B1.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 1",
-      "F1.0& is not one of a pair of a forward and a backward" },
+      "F1.0& does not belong to a pair of a forward and the backward right after it" },
     { "0: F0.0& B0.0 DN@1 OPT@2\n", "stage 0, instruction 0",
-      "F0.0& is paired with no backward of another chunk" },
+      "F0.0& is not followed by the backward of another chunk, its pair" },
     { "0: F0.0& B1.0 F1.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 0",
       "F0.0& may start before F1.0 (instruction 2) has finished" },
     { "0: F0.0 BI0.0 BW0.0 DN@1 OPT@3\n", "stage 0, instruction 3",
@@ -433,7 +433,8 @@ START_TEST(reordered_messages_on_a_link_are_detected)
     assert_fault("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 RG1.0<1@0 B0.0@4 RG1.1<1@2 B0.1@6 DN@7 OPT@8\n"
                  "1: RA0.1<0 F1.1@0 RA0.0<0 F1.0@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
                  "stage 1, instruction 0",
-                 "RA0.1<0 meets SA0.0>1@0 of stage 0: messages of a link keep one order");
+                 "RA0.1<0 meets SA0.0>1@0 of stage 0; a link's messages must be sent and received "
+                 "in the same order");
 }
 END_TEST
 
@@ -505,9 +506,9 @@ START_TEST(mirrored_stages_reduce_their_parts_in_the_same_order)
     ck_assert(passes(broken));
     move(list, nth_reduction(list, 0), nth_reduction(list, 1));
     ck_assert(!schedule_check(broken, &err));
-    ck_assert_msg(strstr(err.msg, "reduces another part of the model than the same reduction on "
-                                  "stage 2"),
-                  "%s: %s", err.where, err.msg);
+    ck_assert_msg(
+        strstr(err.msg, "reduces another part of the model than its counterpart on stage 2"),
+        "%s: %s", err.where, err.msg);
 }
 END_TEST
 
