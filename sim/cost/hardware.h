@@ -140,8 +140,8 @@ struct disturbance {
 struct narrow_rate {
     double efficiency; /* share of the type's peak that is reached, relative to gemm_efficiency; 0:
                           not known */
-    /* inner dimension at which half of `efficiency` is reached; 0: the one that takes as many bytes
-     * as gemm_half_k in 16 bits */
+    /* inner dimension at which half of `efficiency` is reached; 0: the dimension that takes as many
+     * bytes as gemm_half_k elements of 16 bits */
     double half_k;
 };
 

@@ -16,8 +16,8 @@ struct runtime {
     bool keeps_for_weights;
     /* whether a layer's whole gradient is computed first, then added to its shard */
     bool adds_whole_gradients;
-    /* overlapped reductions of a single stage are those of the last backward's pieces
-     * (sim/plan/pass.h) instead of buckets of equal size */
+    /* with a single stage, overlapped reductions send the gradients of one piece (sim/plan/pass.h)
+     * after another instead of buckets of equal size */
     bool reduces_pieces;
     /* sends never block; otherwise they block except in the interleaved schedule (Megatron's
      * p2p_communication.py) */

@@ -27,7 +27,8 @@ struct wired_pieces {
 
 /* The cost of one piece. */
 struct built_piece {
-    struct piece_question question; /* of question and wires, what the piece depends on */
+    struct piece_question question; /* `question` and `wires` have fixed values wherever the piece
+                                       does not depend on them */
     struct piece_wires wires;
     int piece;
     struct piece_cost cost;

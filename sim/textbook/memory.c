@@ -1,5 +1,6 @@
-/* Bytes of training state and of activations by the formulas of lectures and papers. A recipe of
- * training states which values are stored for each parameter, and their types. */
+/* Bytes of training state and of activations by the formulas of lectures (docs/lecture.md) and
+ * papers. A recipe of training states which values are stored for each parameter, and their
+ * types. */
 #include "sim/textbook/memory.h"
 
 #include "base/length.h"
@@ -55,8 +56,8 @@ double textbook_largest_model(double memory_bytes, double bytes_per_parameter)
 
 /* b l (2 s^2 a + 14 s h) for batch b, l layers, sequence s, a heads, width h: scores and
  * probabilities of each head, and 14 values per token and channel. The lecture states only the sum
- * 14; it is input 1, query-key-value 3, context 1, feed-forward input 1 and twice the inner width,
- * 8. */
+ * 14. We count it as input 1, query-key-value 3, context 1, feed-forward input 1, and 8 for two
+ * tensors of the inner width. */
 double textbook_activation_values(const struct model *model, struct textbook_batch batch)
 {
     double s = batch.seq;

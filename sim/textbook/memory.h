@@ -1,5 +1,5 @@
-/* sim/textbook/memory.h - bytes of training state and activations by the formulas of lectures and
- * papers.
+/* sim/textbook/memory.h - bytes of training state and activations by the formulas of lectures
+ * (docs/lecture.md) and papers.
  *
  * State is the memory per parameter; it does not depend on the batch. Activations are the values of
  * the forward that the backward needs. Every function is pure. */
@@ -35,9 +35,9 @@ double textbook_state_bytes(const struct textbook_state *state); /* the sum of i
 /* The number of parameters whose state fills `memory_bytes`, without activations. */
 double textbook_largest_model(double memory_bytes, double bytes_per_parameter);
 
-/* Formulas of the lecture. The first gives the number of values (not bytes) that one batch's
- * forward keeps for the backward, the second the bytes of fp32 training, the third the bytes on one
- * data-parallel rank in half precision. */
+/* Formulas of the lectures (docs/lecture.md). The first gives the number of values (not bytes) that
+ * one batch's forward keeps for the backward, the second the bytes of fp32 training, the third the
+ * bytes on one data-parallel rank in half precision. */
 double textbook_activation_values(const struct model *model, struct textbook_batch batch);
 double textbook_training_bytes(const struct model *model, struct textbook_batch batch);
 double textbook_data_parallel_bytes(double parameters, double values_per_sequence,

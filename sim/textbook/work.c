@@ -1,5 +1,5 @@
-/* Parameters, FLOPs and compute time by a lecture's formulas, for a transformer of l layers of
- * width h with a feed-forward of width 4 h and a vocabulary of v. */
+/* Parameters, FLOPs and compute time by the formulas of a lecture (docs/lecture.md), for a
+ * transformer of l layers of width h with a feed-forward of width 4 h and a vocabulary of v. */
 #include "sim/textbook/work.h"
 
 /* The query, key, value and output projections have h^2 parameters each, the two feed-forward

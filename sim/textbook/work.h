@@ -1,4 +1,5 @@
-/* sim/textbook/work.h - parameters, FLOPs and compute time by a lecture's formulas.
+/* sim/textbook/work.h - parameters, FLOPs and compute time by the formulas of a lecture
+ * (docs/lecture.md).
  *
  * A transformer here has l layers of width h, a vocabulary v, feed-forward 4h, and keys and values
  * for every head. Every function is pure; a FLOP is half a multiply-add. */

@@ -493,8 +493,8 @@ static double slices_bytes(int kind)
 
 /* Without a routing kernel, Megatron keeps the indices of chosen experts as 8-byte integers three
  * times (for the router weights, for the auxiliary loss and for the order of rows), and their
- * scores too (moe_utils.py). Ours keeps 4-byte indices once. The scores of all experts are kept
- * once more if they are computed before the choice. */
+ * scores too (moe_utils.py). Our op list keeps 4-byte indices once. The scores of all experts are
+ * kept once more if they are computed before the choice. */
 static double routing_bytes(int kind)
 {
     struct model of = kind_model(kind);
@@ -544,8 +544,9 @@ static double buffer_bytes(void)
 }
 
 /* The backward of an fp32 softmax has its input and output gradients in fp32, 4 bytes each, and the
- * 16-bit probabilities are already freed. Ours has both gradients and the probabilities in 16 bits,
- * 2 bytes fewer. This determines the peak where the attention core is recomputed. */
+ * 16-bit probabilities are already freed. Our op list has both gradients and the probabilities in
+ * 16 bits, which is 2 bytes less. This determines the peak where the attention core is
+ * recomputed. */
 static double softmax_gradient_bytes(void)
 {
     bool has_peak = plan_replays_core(&now.plan) && !fuses(FUSION_SOFTMAX) &&

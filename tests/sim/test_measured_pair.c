@@ -1,6 +1,6 @@
 /* DeepSeek's profile of training (profile-data@4496024, train.json): an overlapped pair of a
- * forward and a backward through four MoE layers of DeepSeek-V3, on 64 H800 with ep64, 4,096
- * tokens, balanced. No constant was fitted on it. */
+ * forward and a backward through four MoE layers of DeepSeek-V3, on 64 H800 with ep64, 4,096 tokens
+ * per rank and balanced routing. No constant was fitted on it. */
 #include "models/blocks.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/dispatcher.h"
@@ -128,8 +128,8 @@ static void add_parts(struct ops list, double part_ms[NUM_PARTS + 1])
     }
 }
 
-/* The measured kernels fill the busy time and none adds residuals, so the norms' kernels are taken
- * to do this. Rotary embedding is not among the compared parts: the model copies it into the heads
+/* The measured kernels fill the busy time and none adds residuals, so the norms' kernels are
+ * assumed to add them. Rotary embedding is not among the compared parts: the model copies it into the heads
  * as Megatron-Core does, and its time is too long by a factor of 3. */
 START_TEST(parts_of_a_pair_agree_with_the_measured_times)
 {

@@ -18,7 +18,7 @@ static double size_bytes(int i)
 static void check_order(double shorter_s, double longer_s)
 {
     if (!(shorter_s <= longer_s))
-        ck_abort_msg("%.17g s and not %.17g s or more", longer_s, shorter_s);
+        ck_abort_msg("got %.17g s, expected at least %.17g s", longer_s, shorter_s);
 }
 
 /* Calls `claim` for every group, collective and protocol for which NCCL would consider `algo`. */

@@ -70,7 +70,7 @@ START_TEST(a_ring_exposes_the_excess_of_message_over_compute_per_step)
     double step_s = 0;
     double message_s = 0;
     ring_step(&plan, &step_s, &message_s);
-    /* all steps of an op have one launch */
+    /* an op that stands for several steps is launched once */
     double slack_s = 8 * machine.profile.kernel_s;
     double exposed_s = 7 * fmax(0, message_s - step_s);
     ck_assert_double_eq_tol(pieces.at[0].forward.context_s, exposed_s, slack_s);
@@ -139,7 +139,8 @@ static struct prediction predict(const char *layout, struct evaluator **evaluato
     return evaluate(*evaluator, &plan);
 }
 
-/* On the same GPUs, each rank has a slice of more sequences instead of fewer whole sequences. */
+/* The GPUs are the same in both plans. With context ranks, a rank has slices of more sequences;
+ * without them, it has fewer whole sequences. */
 START_TEST(context_ranks_share_state_like_data_ranks_and_divide_activations)
 {
     load("llama3-8b", 64);

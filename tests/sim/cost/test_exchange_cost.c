@@ -382,9 +382,9 @@ static double step_s(const struct model *model, const struct plan *plan)
     return seconds;
 }
 
-/* The step has one forward and one backward, and negligible messages. With gossip a step waits
- * less, in proportion to the reduction of the expected delay that a rank waits for; with an
- * all-reduce it saves nothing. */
+/* The step has one forward and one backward, and negligible messages. With gossip a rank waits for
+ * fewer ranks, so its waiting falls in proportion to their expected delay; with an all-reduce
+ * nothing is saved. */
 START_TEST(a_gossip_step_waits_less_than_an_all_reduce_step)
 {
     struct model model = small_model();

@@ -24,7 +24,8 @@ static void tear_down(void)
 /* --- one layer, measured ------------------------------------------------------------------------
  */
 
-/* The sum of the times of the ops between the norm and the residual. */
+/* The ops of the routed experts, without norm, residual and shared expert, as a list that runs in
+ * series. */
 static struct ops of_experts(struct ops ops)
 {
     struct ops some = ops;
@@ -42,7 +43,8 @@ static struct ops of_experts(struct ops ops)
 }
 
 /* Megatron-LM's functional tests moe_perf (golden values, tests/functional_tests): one layer with
- * experts on 8 H100, ep8, 4,096 tokens a rank, forced balance, plain gelu, no shared expert. */
+ * experts runs on 8 H100 with ep8, 4,096 tokens per rank, forced balance, plain gelu and no shared
+ * expert. */
 enum { MIXTRAL, DEEPSEEK, NUM_LAYERS };
 static const struct {
     int hidden, expert_ffn, experts, topk, groups, topk_groups;
@@ -156,8 +158,8 @@ END_TEST
 
 /* --- rates of dispatchers -------------------------------------------------------------------- */
 
-/* GB/s that one rank sends, from DeepEP's docs/legacy.md and docs/README_Hybrid-EP.md; The row for
- * ranks within one NVLink domain has the domain's bandwidth. */
+/* GB/s that one rank sends, from DeepEP's docs/legacy.md and docs/README_Hybrid-EP.md. The rows for
+ * ranks within one NVLink domain also have the domain's bandwidth. */
 static const struct rate {
     enum dispatcher_kind kind;
     enum gpu_arch arch;

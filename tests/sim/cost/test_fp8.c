@@ -236,7 +236,8 @@ START_TEST(fp8_with_twice_the_inner_dimension_takes_the_time_of_bf16)
     double bf16_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 512, 0);
     double fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s, 1e-15);
-    profile.narrow[DTYPE_FP8].half_k = 0.5; /* k + half_k, 1024.5 in fp8 instead of 1024 + 1024 */
+    /* the time is proportional to k + half_k, now 1024.5 instead of 1024 + 1024 */
+    profile.narrow[DTYPE_FP8].half_k = 0.5;
     fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s * 1024.5 / 2048, 1e-15);
 }

@@ -137,8 +137,8 @@ START_TEST(a_rack_on_one_switch_is_one_node_of_several_hosts)
 }
 END_TEST
 
-/* Groups are split over racks as 256 = 4 x 64, 144 = 2 x 72 and 96 = 2 x 48. 76 = 19 x 4 would use
- * less than half of each rack, and nodes of one host are not divided. */
+/* Jobs of 256, 144 and 96 GPUs use 4 x 64, 2 x 72 and 2 x 48 GPUs of racks. 76 GPUs are not split
+ * as 19 x 4, which would use less than half of each rack, and nodes of one host are not divided. */
 START_TEST(a_job_uses_equally_many_gpus_of_each_rack)
 {
     machine_load("gb200-nvl72", 256);

@@ -32,8 +32,8 @@ START_TEST(a_measured_shape_takes_its_measured_time)
 }
 END_TEST
 
-/* A size that this kind of op does not have counts as 1. Numbers of rows that are expectations may
- * be below 1. */
+/* A size that this kind of op does not have counts as 1. An expected number of rows may be below
+ * 1. */
 START_TEST(a_missing_size_counts_as_one)
 {
     struct op op = { .kind = OP_NORM, .m = 0.5, .n = 1, .batch = 3 };

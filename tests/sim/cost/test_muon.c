@@ -26,8 +26,8 @@ START_TEST(newton_schulz_takes_five_steps_of_three_products)
 }
 END_TEST
 
-/* With slow memory the time is that of the bytes. For a matrix of a x b, the three products of a
- * Newton-Schulz step move 2 a b + a^2, 4 a^2, and a^2 + 3 a b values. */
+/* On a GPU with slow memory, memory traffic determines the time. For a matrix of a x b, the three
+ * products of a Newton-Schulz step move 2 a b + a^2, 4 a^2, and a^2 + 3 a b values. */
 START_TEST(newton_schulz_products_read_and_write_each_operand_once)
 {
     struct system system;
@@ -86,8 +86,8 @@ static double state_bytes(void)
  * parameters; the other matrices M = 12 x (4 x 512^2 + 8 x 512) = 12,632,064; embedding, positions
  * and norms R = 50304 x 512 + 1024 x 512 + 25 x 1024 = 26,305,536. Muon keeps 14 bytes per
  * parameter of each matrix and 18 of the rest. Adam over 8 ranks keeps 18 bytes per parameter of
- * experts, whose data group has one rank, and 7.5 of all others. Megatron's own golden values
- * differ by 308,199,936. */
+ * experts, whose data group has one rank, and 7.5 of all others. So the states differ by
+ * 307,984,896 bytes; Megatron's golden values differ by 308,199,936. */
 START_TEST(the_state_difference_of_muon_and_adam_equals_megatrons_measurement)
 {
     load_golden("dp8 ep8 mb1 optimizer=muon");

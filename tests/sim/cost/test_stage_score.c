@@ -68,8 +68,8 @@ static bool make_plan(struct random *rng, const struct system *system, const str
            system_check(system, plan, &err);
 }
 
-/* Computes the step time only from the scores of stages (their times and bytes, computed stage by
- * stage). */
+/* The step time and the memory peak of a plan, computed only from the scores (times and bytes) of
+ * its stages. */
 struct assembled {
     double step_s, peak_memory_bytes;
 };

@@ -36,10 +36,11 @@ START_TEST(a_product_runs_beside_the_gather_of_its_input)
     make(&list, gathered, (double[COUNT]){ 1, 4, 2 });
     ck_assert_int_eq(list.after[1], -1);
     ck_assert_int_eq(list.after[2], 0);
-    /* 2 stay: during the product's 4 s, the gather's 1 s and a quarter of the product pass */
+    /* the last op keeps its 2 s: gather and first quarter of the product take 1 + 1 s, less than
+     * the product's 4 s, so nothing is added */
     ck_assert_double_eq_tol(list.left_s[2], 2, 1e-12);
     make(&list, gathered, (double[COUNT]){ 6, 4, 2 });
-    /* 3 = 2 + the last quarter of the product's 4 s, which runs after the gather */
+    /* the last op gets 2 + 1 s: the last quarter of the product's 4 s runs after the gather */
     ck_assert_double_eq_tol(list.left_s[2], 3, 1e-12);
 }
 END_TEST
@@ -51,11 +52,13 @@ START_TEST(a_scatter_leaves_its_last_quarter_after_the_product)
     ck_assert_int_eq(list.after[1], -1);
     ck_assert_int_eq(list.after[2], 1);
     ck_assert_double_eq_tol(list.left_s[1], 3, 1e-12);
-    /* 3 = 2 + the last quarter of the scatter's 4 s; product and scatter take 8 + 4/4 s */
+    /* the last op gets 2 + 1 s: the last quarter of the scatter's 4 s runs after the product's 8
+     * s */
     ck_assert_double_eq_tol(list.left_s[2], 3, 1e-12);
     make(&list, scattered, (double[COUNT]){ 4, 8, 2 });
     ck_assert_double_eq_tol(list.left_s[1], 6, 1e-12);
-    /* 5: product and scatter take 4/4 + 8 s */
+    /* product and scatter take 4/4 + 8 = 9 s, of which the scatter keeps 6 s; the last op gets
+     * 2 + 3 s */
     ck_assert_double_eq_tol(list.left_s[2], 5, 1e-12);
 }
 END_TEST

@@ -266,8 +266,8 @@ START_TEST(a_step_of_too_many_instructions_is_refused)
 END_TEST
 
 /* A mirrored plan (DualPipe) is timed as a V with half its stages, but its messages are those of
- * its own stages: of 8 stages on two nodes only the middle ones are on different nodes, and of 4
- * stages with twice the data ranks too. */
+ * its own stages: with 8 stages on two nodes, or 4 stages with twice the data ranks, only messages
+ * between the two middle stages leave a node. */
 START_TEST(a_mirrored_schedule_has_the_boundaries_of_its_own_stages)
 {
     static const char *const plains[] = { "tp2 pp8 mb1", "tp2 pp4 mb1", "tp4 pp4 mb1" };

@@ -37,7 +37,8 @@ static struct prediction predict(struct evaluator *evaluator, const char *layout
 
 /* All stages together hold as much in both places, because the module needs one copy of the
  * embedding, on its own stage or with the head. With tied embeddings the head's stage already has a
- * copy, so mtp=apart adds one: V h parameters of 2 + 4 bytes and, on 16 data ranks, 12/16. */
+ * copy, so mtp=apart adds one: V h parameters, each of 2 + 4 bytes and, sharded over 16 data ranks,
+ * 12/16 bytes. */
 START_TEST(the_module_takes_its_copy_of_the_table_along)
 {
     for (int tied = 0; tied < 2; tied++) {
@@ -188,7 +189,8 @@ START_TEST(the_stage_of_the_modules_adds_the_gradient_of_its_table)
     struct schedule *schedule =
         schedule_new(generator_find("dualpipe"), &shape, &lowering, &arena, &err);
     ck_assert(schedule && schedule_check(schedule, &err));
-    for (int stage = 0; stage < STAGES; stage++) { /* 0 with 1, 2 with 3 */
+    /* stage 0 reduces with stage 1, stage 2 with stage 3 */
+    for (int stage = 0; stage < STAGES; stage++) {
         int found = 0;
         for (int j = 0; j < schedule->ranks[stage].count; j++) {
             const struct instr *instr = &schedule->ranks[stage].at[j];

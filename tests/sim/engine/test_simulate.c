@@ -284,9 +284,10 @@ START_TEST(a_replicas_batch_is_divided_into_microbatches)
 END_TEST
 
 /* With 8 microbatches and equal layers, a stage of 1 layer works 1/13 as long as one of 13 layers,
- * which is the busiest and holds the most weights. The busiest stage starts 3 one-layer passes late
- * and ends equally early, so it works for 8 x 13 of 8 x 13 + 3 units of time (the passes of one
- * layer). All stages wait for its update, which has 13 times the weights of a layer. */
+ * which is the busiest and holds the most weights. The unit of time is the forward and backward of
+ * one layer. The busiest, last stage waits for the 3 stages before it at the start and at the end,
+ * 3 units in all, so it works for 8 x 13 of 8 x 13 + 3 units. All stages wait for its update, which
+ * has 13 times the weights of a layer. */
 START_TEST(stages_with_few_layers_wait_for_the_longest)
 {
     struct evaluator *evaluator;

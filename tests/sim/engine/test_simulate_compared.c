@@ -166,9 +166,8 @@ START_TEST(full_recompute_needs_no_more_memory_and_no_less_time)
 }
 END_TEST
 
-/* Recompute of only what the backward reads takes no more time and FLOPs than that of all ops, and
- * nothing else changes. A block that keeps a mask or a norm's input of its last sum needs all
- * its ops. */
+/* Full recompute may repeat all ops of a block, or only those whose results the backward reads. The
+ * second takes no more time and FLOPs, and nothing else changes. */
 static void check_unread(void)
 {
     struct system system = setting.system;

@@ -3,8 +3,8 @@
 #include "tests/testing.h"
 
 /* Three stages with two chunks each: stage 1 has chunks 1 and 4. A message crosses boundary 0 or 1,
- * or boundary 2, from the last stage to the first. All seconds are different powers of two, so a
- * sum tells its terms. */
+ * or boundary 2, from the last stage to the first. All times are different powers of two, so each
+ * sum shows its terms. */
 enum { CHUNKS = 6, STAGES = 3 };
 static const struct chunk_cost chunks[CHUNKS] = {
     [1] = { 1, 2, 4, 8, 16 }, [4] = { 32, 64, 128, 256, 512 }
@@ -86,7 +86,7 @@ START_TEST(instructions_take_the_seconds_of_their_chunk_stage_or_boundary)
                       rows[i].alone_s);
         if (instr_lane(&at[i]) != LANE_COMPUTE)
             ck_assert_msg(instr_wire(&cost, schedule_placement(&schedule), &at[i]) == rows[i].wire,
-                          "row %zu uses the other wire", i);
+                          "row %zu uses the wrong kind of link", i);
     }
 }
 END_TEST

@@ -81,7 +81,7 @@ static void check_chunks_in_flight(const struct generator *generator,
         struct walk peak = walk_to_peak(generator, shape, stage, alike);
         for (int local = 0; local < shape->chunks_per_stage; local++)
             ck_assert_msg(chunk_in_flight(generator, shape, stage, local) == peak.held[local],
-                          "%s p %d v %d m %d, stage %d, chunk %d: %d and not %d", generator->name,
+                          "%s p %d v %d m %d, stage %d, chunk %d: %d, expected %d", generator->name,
                           shape->num_stages, shape->chunks_per_stage, shape->num_microbatches,
                           stage, local, chunk_in_flight(generator, shape, stage, local),
                           peak.held[local]);

@@ -160,9 +160,9 @@ static double peak_of(struct evaluator *evaluator, const char *layout)
 }
 
 /* If full recompute does not fit with one checkpoint per layer, several layers share a checkpoint:
- * the fewest layers with which the plan fits. If no number fits, as many layers as still lower the
- * peak share one. With a memory limit between two peaks, the number of layers per checkpoint that
- * has the lower peak is chosen. */
+ * the fewest layers with which the plan fits. If no number fits, the number of layers per
+ * checkpoint grows as long as this lowers the peak. With a memory limit between two peaks, the
+ * number of layers per checkpoint that has the lower peak is chosen. */
 START_TEST(layers_share_a_checkpoint_until_the_peak_fits)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);

@@ -109,7 +109,8 @@ static void make_uneven(struct plan *plan)
     plan->chunk_layers = uneven;
 }
 
-/* Places the modules for later tokens before the last chunk, whose layers move there too. */
+/* Places the modules for later tokens in the chunk before the last, and moves the last chunk's
+ * layers there too. */
 static bool make_apart(struct plan *plan)
 {
     int chunks = plan_chunks(plan), *layers = ARENA_ARRAY(&question.arena, int, (size_t)chunks);

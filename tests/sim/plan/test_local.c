@@ -103,8 +103,9 @@ START_TEST(one_tensor_rank_exchanges_nothing)
 END_TEST
 
 /* The collectives of a layer are those of Korthikanti et al. 2022, section 4.2. Without sequence
- * parallelism each of the two blocks has one all-reduce in each direction; with it an all-gather
- * and a reduce-scatter, and the backward gathers the two saved inputs again. */
+ * parallelism, attention and feed-forward each have one all-reduce in each direction. With it, they
+ * have an all-gather and a reduce-scatter instead, and the backward gathers the two saved inputs
+ * again. */
 static const struct {
     const char *layout;
     int forward[3], backward[3]; /* numbers of all-reduces, all-gathers and reduce-scatters */

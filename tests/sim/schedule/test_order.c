@@ -33,8 +33,8 @@ static int chunks(const struct order *order)
     return order->shape.num_stages * order->shape.chunks_per_stage;
 }
 
-/* Converts a slot (one step of a stage's order) to an op, i.e. a pass of a chunk and a microbatch.
- * A slot that holds a pair of passes does not name the chunk of the forward. */
+/* The pass, chunk and microbatch of a slot (one step of a stage's order). A slot that holds a pair
+ * of passes does not name the chunk of the forward. */
 struct seen {
     enum chunk_pass pass;
     int chunk;

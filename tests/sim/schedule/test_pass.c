@@ -146,8 +146,8 @@ static bool can_run(const struct pass_chunk *chunk, enum opcode op, const struct
     }
     /* Limits of the allocated memory. The running piece and the prefetched ones have at most two
      * units each. Gradients exist for at most two pieces, plus the tied embedding of the head,
-     * which waits for the backward of the embedding. Sums that are kept until the last microbatch
-     * all stay. */
+     * which waits for the backward of the embedding. If sums are kept until the last microbatch, no
+     * gradients are freed. */
     return ok && state->num_gathered <= 2 * (chunk->prefetch + 1) &&
            (op == INSTR_BACKWARD_INPUT || chunk->keeps || state->num_open <= 5);
 }

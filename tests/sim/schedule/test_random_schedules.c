@@ -114,7 +114,7 @@ static const struct closed_form *closed_form_find(const char *name)
     for (int i = 0; i < LENGTH(closed_forms); i++)
         if (strcmp(closed_forms[i].name, name) == 0)
             return &closed_forms[i];
-    ck_abort_msg("no closed form is known of %s", name);
+    ck_abort_msg("no closed form is known for %s", name);
 }
 
 /* --- shapes ------------------------------------------------------------------------------- */
@@ -131,8 +131,8 @@ static struct schedule_shape draw_shape(const struct generator *generator, struc
     return shape;
 }
 
-/* Random pass times. A weight-gradient pass takes no longer than another pass, and equally long for
- * ZB-H2 and V schedules. */
+/* Random pass times. A weight-gradient pass takes no longer than another pass; for ZB-H2 and V
+ * schedules all passes take equally long. */
 static struct passes draw_passes(const struct generator *generator, struct random *rng)
 {
     bool is_even = strcmp(generator->name, "zb-h2") == 0 || generator->rule;

@@ -26,9 +26,9 @@ START_TEST(gpt3_in_fp32_keeps_700_gb_weights_700_gb_gradients_and_1400_gb_moment
 }
 END_TEST
 
-/* 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) x 4 bytes are 444.5 GB (414 GiB), the lecture's 444
- * GB. That is 63 % of the 700 GB of weights; with a batch of b = 128 it is (444 x 128) / 700 = 81
- * times the weights. */
+/* 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) x 4 bytes are 444.5 GB (414 GiB); the lecture
+ * (docs/lecture.md) has 444 GB. That is 63 % of the 700 GB of weights; with a batch of b = 128 it
+ * is (444 x 128) / 700 = 81 times the weights. */
 START_TEST(gpt3_activations_are_444_gb_or_63_percent_of_the_weights_and_81_times_at_batch_128)
 {
     double one_bytes = 4 * textbook_activation_values(&gpt3, (struct textbook_batch){ 1, 2048 });
@@ -201,9 +201,9 @@ START_TEST(weights_and_optimizer_of_korthikanti_figure_1_are_reproduced)
 }
 END_TEST
 
-/* Figure 7: activations in percent of those with tensor parallelism alone. For the 22B model tensor
- * parallelism alone keeps 13 + 13.33 = 26.33 bytes per element of the hidden state; the compared
- * techniques keep 4.25 + 13.33, 13, 4.25 and 2 bytes. */
+/* Korthikanti et al. 2022, figure 7, shows activations in percent of those with tensor parallelism
+ * alone. For the 22B model tensor parallelism alone keeps 13 + 13.33 = 26.33 bytes per element of
+ * the hidden state; the compared techniques keep 4.25 + 13.33, 13, 4.25 and 2 bytes. */
 START_TEST(savings_of_korthikanti_figure_7_are_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];

@@ -30,7 +30,8 @@ START_TEST(gpt3_takes_34_days_on_1024_a100_at_140_tflops)
 END_TEST
 
 /* The utilization is 8 FLOPs x tokens x parameters / (GPUs x peak x time) = 4.2e23 / (1024 x 312e12
- * x 35 x 86400) = 0.4347; the lecture prints 0.44. In 34 days it would be 0.4475. */
+ * x 35 x 86400) = 0.4347; the lecture (docs/lecture.md) prints 0.44. In 34 days it would be
+ * 0.4475. */
 START_TEST(gpt3_in_35_days_on_1024_a100_uses_0_435_of_the_peak)
 {
     struct textbook_gpus gpus = { 1024, a100_flops_per_s };
@@ -119,8 +120,8 @@ START_TEST(model_utilization_of_korthikanti_table_5_is_reproduced)
 }
 END_TEST
 
-/* Table 5 prints 43.7, 52.8, 57.0 and 57.0 %. These follow from the term s/(3h), which overstates
- * the recomputation. */
+/* Korthikanti et al. 2022, table 5, prints 43.7, 52.8, 57.0 and 57.0 %. These follow from the term
+ * s/(3h), which overstates the recomputation. */
 START_TEST(hardware_utilization_of_korthikanti_table_5_is_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
