@@ -281,7 +281,8 @@ struct stack_memory {
     bool low_gradients;
     /* Adam with 16-bit moments copies 16-bit gradients to fp32, as every other optimizer does */
     bool widens_gradients;
-    /* Adam with 16-bit moments keeps, of an fp32 master, the 16 bits that its bf16 weight lacks */
+    /* Adam with 16-bit moments stores only those 16 bits of an fp32 master weight that the bf16
+     * weight lacks */
     bool stores_remainders;
     /* gradients are freed after the optimizer; otherwise their buffers stay allocated */
     bool frees_gradients;
@@ -374,7 +375,7 @@ struct stack_learned {
 
 struct stack {
     char name[48];
-    char family[48]; /* the stack of which this one is a version; "": none */
+    char family[48]; /* name of the stack of which this stack is a version; "": none */
     char source[320];
     char summary[160];
     int attention;              /* enum attention_kernel that runs if the plan has attn=flash */
@@ -410,7 +411,7 @@ struct stack {
      * enum input_store, and enum storage for attention's output and for the inputs of
      * activations */
     int input_store, attention_store, activation_store;
-    bool remakes_activations, transposes_apart;
+    bool remakes_activations, transposes_apart; /* as in struct stores (models/storage.h) */
     /* full recompute also repeats ops whose results the backward does not read */
     bool recomputes_unread;
     bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */

@@ -19,13 +19,13 @@ const struct field learned_fields[] = {
     { .name = "experts", .kind = FIELD_BOOL, AT(experts), .fallback = "no",
       .doc = "Learned from models with experts; no: from dense models." },
     { .name = "time_ratio", .kind = FIELD_NUMBER, AT(factor.time_ratio), .min = 0.01, .max = 100,
-      .doc = "Factor on all times on GPUs without runs: measured / predicted time, shrunk towards 1. Factors are applied if that of a GPU with runs lowers the error with a probability of at least 68 %." },
+      .doc = "Factor on all times on GPUs without runs: measured / predicted time, shrunk towards 1. The factors are applied only if the factor of some GPU with runs lowers the error with a probability of at least 68 %." },
     { .name = "ratio_error", .kind = FIELD_NUMBER, AT(factor.ratio_error), .min = 0, .max = 10,
       .doc = "Standard deviation of the logarithm of time_ratio." },
     { .name = "shift", .kind = FIELD_NUMBER, AT(factor.shift), .min = 0, .max = 10,
       .doc = "Half width, in log time, of the 90 % interval of the error that all runs still have in common." },
     { .name = "prior_error", .kind = FIELD_NUMBER, AT(prior_error), .min = 1e-6, .max = 10,
-      .doc = "Scale of the t distribution of the logarithm of time_ratio before the runs." },
+      .doc = "Scale of the prior t distribution of the logarithm of time_ratio." },
     { .name = "prior_freedom", .kind = FIELD_NUMBER, AT(prior_freedom), .min = 0.1, .max = 1e6,
       .doc = "Degrees of freedom of this distribution." },
     { .name = "gpus", .kind = FIELD_OTHER, .doc = "One object per GPU that had runs." },
@@ -39,7 +39,7 @@ const struct field learned_gpu_fields[] = {
     { .name = "shift", .kind = FIELD_NUMBER, OF_GPU(factor.shift), .min = 0, .max = 10,
       .doc = "Half width, in log time, of the 90 % interval of the error that all runs still have in common." },
     { .name = "prior_error", .kind = FIELD_NUMBER, OF_GPU(prior_error), .min = 0, .max = 10,
-      .doc = "Scale of the t distribution of the logarithm of the part of the factor that only this GPU has, before the runs; 0: it has none." },
+      .doc = "Scale of the prior t distribution of the logarithm of this GPU's own part of the factor; 0: the factor has no such part." },
     { .name = "prior_freedom", .kind = FIELD_NUMBER, OF_GPU(prior_freedom), .min = 0.1, .max = 1e6,
       .doc = "Degrees of freedom of this distribution." },
     { .name = "ratios", .kind = FIELD_OTHER,
@@ -81,7 +81,8 @@ static bool read_gpus(const json_t *list, struct arena *arena, struct learned_st
 {
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count == 0 || count > MOST_LEARNED_GPUS)
-        return err_set(err, ERR_INPUT, "gpus", "expected a list of 1 to %d", MOST_LEARNED_GPUS);
+        return err_set(err, ERR_INPUT, "gpus", "expected a list of 1 to %d GPUs",
+                       MOST_LEARNED_GPUS);
     for (size_t i = 0; i < count; i++) {
         const json_t *object = json_array_get(list, i);
         struct learned_gpu *gpu = &out->gpus[i];
@@ -102,7 +103,7 @@ static bool read_stacks(const json_t *root, struct learned *out, struct err *err
         return false;
     if (json_integer_value(json_object_get(root, "format")) != 2)
         return err_set(err, ERR_INPUT, "format",
-                       "expected 2; write the file again with `learn` and the runs");
+                       "expected 2; run `learn` on the runs again to write such a file");
     if (!json_is_array(list) || count > MOST_LEARNED)
         return err_set(err, ERR_INPUT, "stacks", "expected a list of at most %d", MOST_LEARNED);
     out->at = ARENA_ARRAY(&out->arena, struct learned_stack, count);

@@ -9,7 +9,8 @@
  *
  * The factors of an entry are applied only if they are likely to lower the error. With mean m and
  * standard deviation s of its logarithm, a factor is better than none if the true logarithm is
- * beyond m / 2. Its probability is Phi(|m| / (2 s)). That of the GPU with the highest one decides.
+ * beyond m / 2, which has the probability Phi(|m| / (2 s)). The highest of the GPUs' probabilities
+ * decides for all factors of the entry.
  *
  * `--learned mine.json` applies them to a system after its stack is loaded. */
 #ifndef SIM_COST_LEARNED_H
@@ -20,13 +21,14 @@
 
 enum { MOST_LEARNED = 256, MOST_LEARNED_GPUS = 16, MOST_RATIOS = 100000 };
 
-/* Least probability that a factor lowers the error, for it to be applied. Measured by
+/* Factors are applied if one of them lowers the error with at least this probability. Measured by
  * tests/calibration/test_learn.c on sources left out of the fit, after one run: when every factor
- * is applied, the error rises in 44 % of the draws and its mean is 4.73 %; with 0.62 it rises in 20
- * % (mean 4.73 %), with 0.68 in 12 % (4.84 %), with 0.7 in 10 % (4.87 %). */
+ * is applied, the error rises in 44 % of the draws and its mean is 4.73 %. With a threshold of 0.62
+ * it rises in 20 % of the draws (mean 4.73 %), with 0.68 in 12 % (4.84 %), with 0.7 in 10 % (4.87
+ * %). */
 #define SURE_FACTOR 0.68
 
-/* What is known of the times of a stack on a GPU. */
+/* The learned factor on the times of a stack on one GPU. */
 struct learned_factor {
     double time_ratio;  /* measured / predicted */
     double ratio_error; /* standard deviation of log(time_ratio) */
@@ -35,12 +37,12 @@ struct learned_factor {
     double shift;
 };
 
-/* Runs on one GPU. */
+/* The factor of one GPU, and the runs on it. */
 struct learned_gpu {
     char profile[48];
     struct learned_factor factor;
-    /* The part of the shift that only this GPU has had this distribution before the runs: a t
-     * distribution. Scale 0: it has no part of its own. */
+    /* The prior t distribution of the part of the shift that only this GPU has. Scale 0: it has no
+     * such part. */
     double prior_error, prior_freedom;
     /* logarithms of the measured / predicted times; later runs are learned with them */
     const double *ratios;
@@ -49,10 +51,10 @@ struct learned_gpu {
 
 /* The constants learned for one stack and one kind of model, dense or with experts. */
 struct learned_stack {
-    char stack[48]; /* stack_family */
+    char stack[48]; /* name of the stack, or of its family (stack_family) */
     bool experts;   /* learned from models with experts; otherwise from dense models */
-    struct learned_factor factor; /* of GPUs without runs */
-    /* the t distribution of the part of the shift that all GPUs have in common, before the runs */
+    struct learned_factor factor; /* the factor of GPUs without runs */
+    /* the prior t distribution of the part of the shift that all GPUs have in common */
     double prior_error, prior_freedom;
     struct learned_gpu gpus[MOST_LEARNED_GPUS];
     int num_gpus;

@@ -57,7 +57,7 @@ const struct field match_fields[] = {
       .fallback = "0",
       .doc = "Rules for stacks: the capacity factor of experts in such rows; 0: no capacity." },
     { .name = "overlap", .kind = FIELD_SET, AT(match_rule, overlap), .names = overlap_names,
-      .fallback = "", .doc = "Rules for stacks: what overlaps compute in such rows, in addition to what the stack overlaps." },
+      .fallback = "", .doc = "Rules for stacks: communication that overlaps compute in such rows, in addition to that of the stack." },
     { .name = "routing", .kind = FIELD_NAME, AT(match_rule, routing), .names = routing_names,
       .fallback = "balanced", .doc = "Rules for stacks: the routing of rows whose models have experts." },
     { .name = "optimizer", .kind = FIELD_NAME, AT(match_rule, optimizer), .names = optimizer_names,

@@ -117,8 +117,8 @@ struct pieces pieces_join(const struct system *system, const struct model *model
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,
                             struct arena *arena);
-/* What selective recompute of any set of modules costs for each kind of block, for all questions
- * that differ only in `replays`. */
+/* For each kind of block, the data from which the cost of selective recompute of any set of modules
+ * is computed. They hold for all questions that differ only in `replays`. */
 struct pieces_sources {
     struct list_timer list;
     struct replay_source at[NUM_PIECES];

@@ -9,8 +9,8 @@
 #include "models/replay.h"
 #include "sim/cost/list_cost.h"
 
-/* What an op of a backward does to the bytes that the backward holds beyond what its forward
- * kept. */
+/* How one op of a backward changes the bytes that the backward holds in addition to those that the
+ * forward kept. */
 struct moment {
     double made_bytes, gradient_bytes, gone_bytes;
     enum op_region region;

@@ -50,8 +50,8 @@ const struct sets_memory *evaluate_sets_memory(struct evaluator *evaluator,
                                                const struct plan *plan);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 /* Seconds of all passes of a step, from the first to the last of any stage. More layers in any
- * chunk never take less, so for a model with one kind of layers this is a lower bound for every
- * plan with at least as many layers in each chunk; the plan's layers need not be those of the
+ * chunk never take less time, so for a model with one kind of layers this is a lower bound for
+ * every plan with at least as many layers in each chunk; the plan's layers need not be those of the
  * model. */
 double evaluate_passes_s(struct evaluator *evaluator, const struct plan *plan);
 

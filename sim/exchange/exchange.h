@@ -107,8 +107,8 @@ enum exchange_phase_kind {
     PHASE_RING,
     PHASE_TREE, /* a sum over all members, up and down a binary tree, with all bytes in each message
                  */
-    /* a sum over all members by `peers` members that are servers of an equal part each; server i is
-     * member i x size / peers, rounded down */
+    /* a sum over all members, in which `peers` of them are servers that sum an equal part each;
+     * server i is member i x size / peers, rounded down */
     PHASE_SERVERS,
     PHASE_REDUCE_SCATTER, /* a sum, of which each member gets the part with its own index */
     PHASE_ALL_GATHER,     /* each member sends its bytes to all others */

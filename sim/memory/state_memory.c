@@ -39,9 +39,10 @@ static bool reads_narrow_gradients(const struct stack *stack, const struct plan 
     return plan->optimizer == OPTIMIZER_ADAM_BF16 && !widens;
 }
 
-/* Bytes per parameter that masters take less than in fp32. Adam of Transformer Engine keeps the 16
- * bits of an fp32 master that its bf16 weight lacks (fused_adam.py, store_param_remainders), if it
- * manages the masters, as it does if it reads 16-bit gradients. */
+/* Bytes per parameter by which master weights are smaller than in fp32. Transformer Engine's Adam
+ * stores only those 16 bits of a master weight that the bf16 weight lacks (fused_adam.py,
+ * store_param_remainders). It does so if it manages the master weights, i.e. if it reads 16-bit
+ * gradients. */
 static double shared_master_bytes(const struct stack *stack, const struct plan *plan)
 {
     bool is_bf16 = plan_state_has_master(plan) && !precision_recipe(plan->precision) &&
@@ -180,7 +181,7 @@ double mean_state_bytes(const struct memory_input *in)
         MTP_APART)
         held.count[PIECE_LATER_EMBEDDING] = 0;
     double owned = owned_parameters(in->plan, held_trained(&held, in->pieces), &none);
-    state.optimizer = state.matrix_optimizer; /* which is never more */
+    state.optimizer = state.matrix_optimizer; /* matrix_optimizer is never larger */
     add_weights_and_gradients(&all, in, &held, &state);
     add_optimizer(&all, in, owned, 0, &state);
     if (plan_keeps_sums(in->plan))

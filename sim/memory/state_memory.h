@@ -16,8 +16,8 @@ void add_state(struct stage_memory *memory, const struct memory_input *input,
  * ways to divide the model into chunks. */
 double mean_state_bytes(const struct memory_input *input);
 
-/* The optimizer's bytes per trained parameter, those of matrices with a separate optimizer or of
- * other parameters, whichever are fewer. */
+/* The optimizer's bytes per trained parameter: the smaller of the number for matrices with a
+ * separate optimizer and the number for other parameters. */
 double least_optimizer_bytes(const struct stack *stack, const struct plan *plan,
                              const struct model *model);
 

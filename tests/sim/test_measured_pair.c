@@ -53,8 +53,8 @@ static double step_s(int layers, int microbatches)
     return seconds;
 }
 
-/* The time that one more microbatch adds is that of a pair, and the difference between eight and
- * four layers is the pair of four layers. */
+/* One more microbatch adds the time of a pair. The difference between eight and four layers is the
+ * time of a pair of four layers. */
 START_TEST(a_forward_backward_pair_agrees_with_the_measured_time)
 {
     double eight_s = step_s(8, 33) - step_s(8, 32), four_s = step_s(4, 33) - step_s(4, 32);
@@ -129,8 +129,8 @@ static void add_parts(struct ops list, double part_ms[NUM_PARTS + 1])
 }
 
 /* The measured kernels fill the busy time and none adds residuals, so the norms' kernels are
- * assumed to add them. Rotary embedding is not among the compared parts: the model copies it into the heads
- * as Megatron-Core does, and its time is too long by a factor of 3. */
+ * assumed to add them. Rotary embedding is not among the compared parts: the model copies it into
+ * the heads as Megatron-Core does, and its time is too long by a factor of 3. */
 START_TEST(parts_of_a_pair_agree_with_the_measured_times)
 {
     static const double measured_ms[NUM_PARTS] = { [GROUPED] = 22.93,
@@ -168,7 +168,8 @@ static const struct {
     { 1, 4096, 4096, 7168, 1410 },  { 1, 4096, 7168, 2048, 1168 },
 };
 
-/* The rate of a product in a training step. Traffic is never the limit for these shapes. */
+/* The rate of a product in a training step. Memory traffic never limits products of these
+ * shapes. */
 static double rate_of(enum dtype dtype, double groups, double m, double n, double k)
 {
     struct op op = { .kind = OP_GEMM,
@@ -183,8 +184,8 @@ static double rate_of(enum dtype dtype, double groups, double m, double n, doubl
 
 /* The stack's quantized_efficiency is the geometric mean of DeepGEMM's rates over those of
  * Transformer Engine, times the share of the rate of isolated products that products keep in
- * training. This share is that of products in bf16: the best isolated one reaches 794.5 TFLOP/s on
- * an H100 (ml-engineering). */
+ * training. This share is taken from bf16, in which the fastest isolated product reaches 794.5
+ * TFLOP/s on an H100 (ml-engineering). */
 START_TEST(quantized_products_have_the_rates_of_deepgemm)
 {
     const struct recipe *recipe = precision_recipe(PRECISION_FP8_BLOCK);

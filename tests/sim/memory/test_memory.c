@@ -238,9 +238,10 @@ START_TEST(gradients_of_16_bits_are_widened_after_activations_are_freed)
 END_TEST
 
 /* Adam with 16-bit moments reads 16-bit gradients without widening them. In bf16 it keeps the half
- * of a master that the weight lacks, so a parameter always takes 2 + 2 + 2 + 2 + 2 bytes. With fp8
- * and scales of earlier steps masters take 4 bytes. On Megatron-Bridge, and with fp8 whose scales
- * are computed for each tensor anew, masters take 4 bytes and gradients are widened, by 4 bytes. */
+ * of a master weight that the weight lacks, so a parameter always takes 2 + 2 + 2 + 2 + 2 bytes. In
+ * fp8 with delayed scales a master weight takes 4 bytes. On Megatron-Bridge, and in fp8 with scales
+ * that are computed anew for each tensor, a master weight takes 4 bytes and the fp32 copy of a
+ * gradient 4 more. */
 START_TEST(adam_with_16_bit_moments_widens_gradients_only_for_some_scales_and_stacks)
 {
     static const struct {
