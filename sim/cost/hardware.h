@@ -302,7 +302,8 @@ struct stack_shards {
     int layer_messages;
     /* host overhead of each such collective, per rank of its group */
     double message_per_rank_s;
-    /* each parameter is sharded by itself, which needs copies (shard_copies()) */
+    /* each parameter is sharded by itself, so gathered weights and gradients are copied from and to
+     * a buffer (shard_copies()) */
     bool copies;
     /* ZeRO-1 gives each weight tensor whole to one rank (whole_tensors_comm()) */
     bool whole_tensors;
