@@ -4,9 +4,10 @@
  * class of a step's time (computing, tensor collectives, the bubble ...) one factor, normal in log
  * time, which multiplies that part of every plan. The factor has a quarter of the variance that the
  * stack's interval widths state. For a stack or a GPU that was never measured, the factor of
- * computing also has the variance of their shift (tier.h). The rest of the variance is independent
- * for each plan. A quarter was chosen because on measured runs (calibration/score/choice.h) the
- * Brier score is 0.25 with a quarter and 0.29 with three quarters. */
+ * computing also has the variance of the error that all its runs have in common (tier.h). The rest
+ * of the variance is independent for each plan. A quarter was chosen because on measured runs
+ * (calibration/score/choice.h) the Brier score is 0.25 with a quarter and 0.29 with three quarters.
+ */
 #ifndef SIM_ENGINE_CHANCES_H
 #define SIM_ENGINE_CHANCES_H
 
