@@ -56,7 +56,7 @@ static double restart_share(const struct renewal *renewal)
 {
     double q = renewal->deep.share, mtbf_s = renewal->mtbf_s;
     double near_s = attempt_s(mtbf_s, renewal->restart_s);
-    double far_s = q > 0 ? attempt_s(mtbf_s, renewal->deep.restart_s) : 0;
+    double far_s = attempt_s(mtbf_s, renewal->deep.restart_s);
     return ((1 - q) * near_s + q * far_s) / mtbf_s;
 }
 

@@ -203,6 +203,7 @@ static const struct {
     { "tp0", "tp0", "expected a whole number from 1 to 16777216, found \"0\"" },
     { "tp-8", "tp-8", "expected a whole number from 1 to 16777216, found \"-8\"" },
     { "tp16777217", "tp16777217", "from 1 to 16777216" },
+    { "tp167772160", "tp167772160", "from 1 to 16777216" },
     { "tp99999999999999999999", "tp99999999999999999999", "from 1 to 16777216" },
     { "tp8x", "tp8x", "found \"8x\"" },
     { "tp8.5", "tp8.5", "found \"8.5\"" },
