@@ -41,7 +41,7 @@ static void predict_present(struct tuning *t)
     t->now.plan = plan;
 }
 
-/* Reads the median step time of the logs and the highest memory of any. */
+/* Sets the median step time of the logs and the highest memory that a log shows. */
 static bool read_logs(struct tuning *t, const struct options *options, struct err *err)
 {
     double step_s[MAX_FILES];
@@ -112,7 +112,7 @@ static bool write_results(const struct tune_answer *answer, const char *path, st
         return true;
     if (!answer->is_asked)
         return err_set(err, ERR_USAGE, "--output",
-                       "needs --propose, as it limits the proposed runs");
+                       "needs --propose, because it writes the proposed runs");
     struct text text = { 0 };
     json_t *root = tune_results_json(&answer->t, &answer->proposals);
     text_add_json(&text, root);

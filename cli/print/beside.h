@@ -11,7 +11,7 @@ struct beside {
     const char *remark; /* "": none */
 };
 
-/* An empty line, then `title` and the heads of the columns. */
+/* Prints an empty line, then `title` and the column heads. */
 void show_beside_heading(const struct terminal *terminal, const char *title, const char *left,
                          const char *right);
 void show_beside(const struct terminal *terminal, const struct beside *row, int decimals);

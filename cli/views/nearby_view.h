@@ -24,8 +24,8 @@ void nearby_instead(const struct search_request *request, struct nearby_view *ou
 /* Like nearby_instead, if the answer already uses fewer GPUs: `num_gpus`, with plan `taken`. */
 void nearby_beside(const struct search_request *request, int num_gpus,
                    const struct scored_plan *taken, struct nearby_view *out);
-/* Finds a batch close to the requested one and a smaller number of GPUs, if they train clearly more
- * tokens per second than the given plan. */
+/* Finds a batch close to the requested one, and a smaller number of GPUs, with which clearly more
+ * tokens are trained per second than with the given plan. */
 void nearby_better(const struct search_request *request, const struct scored_plan *best,
                    struct nearby_view *out);
 void nearby_release(struct nearby_view *view);

@@ -1,5 +1,5 @@
 /* cli/views/tipping_view.h - the smallest error in one class of cost with which a plan of another
- * kind would be the best. */
+ * kind (other degrees or another micro-batch) would be the best. */
 #ifndef CLI_VIEWS_TIPPING_VIEW_H
 #define CLI_VIEWS_TIPPING_VIEW_H
 

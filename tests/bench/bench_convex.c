@@ -123,8 +123,8 @@ static void show_steps(const struct descent_fit *fit, const struct trial *trial,
 
 /* Fits the constants on the first steps of the trials that `of` lists, and compares predicted with
  * measured numbers of steps. `gap` is the loss above the optimum that is to be reached.
- * `heterogeneity` is the share of the differences between ranks that their data cause: 1 if
- * gradients are of all samples. */
+ * `heterogeneity` is the share of the differences between the ranks' gradients that comes from
+ * their data; it is 1 if gradients are computed on all samples. */
 static bool judge(const struct trial *trials, const int *of, int count, double heterogeneity,
                   double gap)
 {
@@ -142,7 +142,7 @@ static bool judge(const struct trial *trials, const int *of, int count, double h
     printf("\nfitted on %d steps of", SHORT);
     for (int i = 0; i < count; i++)
         printf(" %s", trials[of[i]].word);
-    printf(", to %.1f %% in the median; 90 %% intervals:\n", 100 * fit.error);
+    printf("; median error %.1f %%; constants and their 90 %% intervals:\n", 100 * fit.error);
     show_constants(&fit);
     printf("  %-22s %9s %9s %8s\n", "steps to that gap", "predicted", "measured", "ratio");
     for (int i = 0; i < NUM_WORDS; i++)

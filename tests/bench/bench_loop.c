@@ -150,8 +150,9 @@ static int show_covered(const struct outcome *all, int count)
         disturbed += is_disturbed(&all[i]);
         inside += !is_disturbed(&all[i]) && all[i].is_inside;
     }
-    printf("of %d plans %d ran disturbed; of the others %d lie in their 90 %% intervals\n", count,
-           disturbed, inside);
+    printf("of %d plans %d were disturbed by other programs; %d of the others lie in their 90 %% "
+           "intervals\n",
+           count, disturbed, inside);
     return disturbed;
 }
 

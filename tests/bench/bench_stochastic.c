@@ -101,7 +101,7 @@ static void print_regret(const struct line *lines, int count)
 static void print_times(const struct line *lines, int count)
 {
     static const double at_ms[] = { 1, 3, 10, 30 };
-    printf("\n| regret: median (quartiles) | 1 ms | 3 ms | 10 ms | 30 ms | a score |\n"
+    printf("\n| regret: median (quartiles) | 1 ms | 3 ms | 10 ms | 30 ms | time per score |\n"
            "|---|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < count; i++) {
         double core_s[SEEDS];

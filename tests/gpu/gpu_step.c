@@ -115,7 +115,7 @@ START_TEST(steps_agree_with_the_host)
 }
 END_TEST
 
-/* Equal runs without and with recompute. */
+/* Layouts without and with recompute, whose results must have the same bits. */
 static const char *const layouts[] = { "mb2", "mb2 recompute=full", "mb2 recompute=selective" };
 
 START_TEST(repeated_runs_and_recompute_have_the_same_bits)
