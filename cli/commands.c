@@ -71,12 +71,18 @@ const struct command commands[] = {
       "  simsearch design --gpus 1024 --days 60 --inference 2T -o plan.json\n"
       "  simsearch design --flops 5.76e23\n"
       "  simsearch design --gpus 1024 --flops gpt3-175b\n",
-      "Model size and throughput are found by iteration; each size is timed with its best\nplan. Without --gpus the answer follows from the published laws alone.\n",
+      "Model size and throughput are found by iteration; each size is timed with its best\n"
+      "plan. Without --gpus the answer follows from the published laws alone.\n",
       cmd_design },
     { "partition", COMMAND_PARTITION, "find the best sharding of a chain of operators in a file",
       "  simsearch partition chain.json\n"
       "  simsearch partition chain.json --json\n",
-      "The file holds the number of ranks, the tokens and the width of the input X, and the operators: matrix\nproducts with their widths, pointwise operators and norms; docs/search.md has its keys. Costs include\nforward and backward. Their unit is S (n - 1)/n, where S is the size of X in bytes and n the number of ranks.\n",
+      "The file holds the number of ranks, the tokens and the width of the input X, and the "
+      "operators: matrix\n"
+      "products with their widths, pointwise operators and norms; docs/search.md has its keys. "
+      "Costs include\n"
+      "forward and backward. Their unit is S (n - 1)/n, where S is the size of X in bytes and n "
+      "the number of ranks.\n",
       cmd_partition },
     { "export", COMMAND_EXPORT, "write a plan as the arguments and launch script of a framework",
       "  simsearch export plan.json --to megatron -o plan\n"
@@ -143,7 +149,8 @@ const struct exit_meaning exit_meanings[] = {
     { EXIT_NO_PLAN, "no plan is feasible; stdout says why and what would help" },
     { EXIT_INPUT, "a given file is invalid; the message names file, line and key" },
     { EXIT_TOLERANCE, "the error on measured runs exceeds --tolerance" },
-    { EXIT_MISSING, "something needed is missing here or not supported, such as a GPU, a library or a kernel" },
+    { EXIT_MISSING, "something needed is missing here or not supported, such as a GPU, a library "
+                    "or a kernel" },
     { EXIT_DIVERGED, "a training run diverged: a loss or a gradient was not finite, or a loss "
                      "exceeded --spike" },
     { EXIT_LOST, "a run was interrupted and can be started again" },

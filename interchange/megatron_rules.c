@@ -90,7 +90,8 @@ const struct target_rule megatron_rules[] = {
       "round --rampup-batch-size", megatron_ramp_up_divides, NULL },
     { "E1", "Experts with biases are not split over tensor ranks.",
       "add --expert-tensor-parallel-size 1", megatron_expert_bias_is_whole, megatron_mend_etp },
-    { "E2", "The settings of the router (score function, top-k, groups) and of the grouped matrix products are consistent.",
+    { "E2", "The settings of the router (score function, top-k, groups) and of the grouped matrix "
+            "products are consistent.",
       "add the settings that the message names", megatron_router_is_sound, NULL },
     { "E3", "The conditions for overlapped all-to-alls of experts hold.",
       "drop --overlap-moe-expert-parallel-comm, or the conflicting setting", megatron_expert_overlap_is_sound, NULL },

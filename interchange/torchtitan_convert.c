@@ -523,7 +523,8 @@ const struct target_rule titan_rules[] = {
     { "TX7", "Context ranks gather keys and values.", "use cp-comm=all-gather", context_is_gathered, mend_context },
     { "T1", "replicate x shard x cp x tp x pp is the number of GPUs.", "set data_parallel_shard_degree to -1", mesh_fills_world, NULL },
     { "T2", "ep divides shard x cp x tp, and experts are not split over tensor ranks.", "choose ep among the divisors", experts_divide_mesh, mend_etp },
-    { "T3", "The tokens of a microbatch are a multiple of tp and of 2 cp; the tokens of a step are a multiple of the tokens of a microbatch on all data ranks.",
+    { "T3", "The tokens of a microbatch are a multiple of tp and of 2 cp; the tokens of a step "
+            "are a multiple of the tokens of a microbatch on all data ranks.",
       "round num_tokens_per_train_step", tokens_divide, NULL },
     { "T4", "With a pipeline CUDA graphs are off.", "set training.disable_cuda_graphs", graphs_are_off, NULL },
     { "T5", "pp divides the stages: one stage per rank, or two or more with a looped schedule.",

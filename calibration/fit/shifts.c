@@ -43,7 +43,8 @@ static const struct field shift_fields[] = {
       .doc = "Standard deviation of the errors around their bias: the 90th percentile of their distances from it, divided by 1.645." },
     { .name = "spread", NUMBER(spread), .doc = "Median distance of the errors from their bias." },
     { .name = "slope", NUMBER(slope), .min = -10, .max = 10,
-      .doc = "Mean change of its rows' errors if the width of a tensor rank's slice (hidden size / tp) grows by the factor e; 0: its slices have nearly equal widths." },
+      .doc = "Mean change of its rows' errors if the width of a tensor rank's slice (hidden size "
+             "/ tp) grows by the factor e; 0: its slices have nearly equal widths." },
     { .name = "slice", NUMBER(slice), .doc = "Geometric mean of these widths, in columns." },
     { .name = "needs", .kind = FIELD_OTHER,
       .doc = "For each row, the half width that the interval of the source's shift needs to cover the row; these are quantiles over the rows." },

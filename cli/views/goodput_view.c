@@ -58,13 +58,17 @@ const struct field run_fields[] = {
     { F(interruptions), .doc = "Mean number of failures in those days." },
     { F(mtbf_s), .doc = "Mean time between failures of the job." },
     { F(restart_s), .doc = "Time to detect a failure, relaunch, load and warm up." },
-    { F(hardware_share), .doc = "Share of failures after which a host must be repaired or replaced." },
-    { F(hosts_lost), .doc = "Mean number of hosts that such failures take out of service in those days." },
-    { F(spare_hosts), .doc = "Spare hosts that suffice, 99 % of the time, to replace all hosts under repair." },
+    { F(hardware_share), .doc = "Share of failures after which a host must be repaired or "
+                                "replaced." },
+    { F(hosts_lost), .doc = "Mean number of hosts that such failures take out of service in those "
+                            "days." },
+    { F(spare_hosts), .doc = "Spare hosts that suffice, 99 % of the time, to replace all hosts "
+                             "under repair." },
     { F(checkpoint_bytes), .doc = "Size of a checkpoint: weights and optimizer state, stored once." },
     { F(storage_bytes_per_s), .doc = "Rate at which all hosts together write to storage." },
     { F(checkpoint_s), .doc = "Time for which training stops for one checkpoint." },
-    { F(pending_s), .doc = "Time from the end of checkpoint_s until the checkpoint can be used for a restart." },
+    { F(pending_s), .doc = "Time from the end of checkpoint_s until the checkpoint can be used "
+                           "for a restart." },
     { F(checkpoint_interval_s), .doc = "Best time between checkpoints, rounded to whole steps." },
     { F(checkpoint_steps), .doc = "Best number of steps between checkpoints." },
     { F(storage_every), .doc = "With checkpoints in memory: every n-th one also goes to storage; "

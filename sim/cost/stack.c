@@ -292,7 +292,9 @@ const struct field stack_fields[] = {
              "all of its runs have in common, written by `fit`." },
     { .name = "slice_error", .kind = FIELD_NUMBER, AT(errors.slice), .min = 0, .max = 10,
       .fallback = "0",
-      .doc = "For such a stack: half width, in log time, of the additional error if a tensor rank's slice (hidden size / tp) is wider or narrower than usual_slice by the factor e (2.718); written by `fit`." },
+      .doc = "For such a stack: half width, in log time, of the additional error if a tensor "
+             "rank's slice (hidden size / tp) is wider or narrower than usual_slice by the factor "
+             "e (2.718); written by `fit`." },
     { .name = "usual_slice", .kind = FIELD_NUMBER, AT(errors.usual_slice), .min = 0, .max = 1e9,
       .fallback = "0",
       .doc = "Mean of hidden size / tp over the measured sources." },

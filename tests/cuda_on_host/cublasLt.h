@@ -2,11 +2,12 @@
  * cuBLASLt that kernels/cuda uses.
  *
  * Products are column-major and summed in order in fp32, as the library's documentation describes.
- * It proposes the algorithms SLOW, FAST, and one with an invalid state. If the preferences allow
- * split k, it also proposes IN_PARTS, which is the fastest and has two faults that were observed in
- * cuBLASLt (cublasLt.c). For epilogues other than a bias it proposes algorithms only if the numbers
- * of rows and columns of the result are multiples of 8. If the inner dimension is a multiple of 5,
- * the proposed algorithms fail to run. It proposes nothing while the thread captures a stream. */
+ * This replacement proposes the algorithms SLOW, FAST, and one with an invalid state. If the
+ * preferences allow split k, it also proposes IN_PARTS, which is the fastest and has two faults
+ * that were observed in cuBLASLt (cublasLt.c). For epilogues other than a bias it proposes
+ * algorithms only if the numbers of rows and columns of the result are multiples of 8. If the inner
+ * dimension is a multiple of 5, the proposed algorithms fail to run. It proposes nothing while the
+ * thread captures a stream. */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 

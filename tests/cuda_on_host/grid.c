@@ -221,7 +221,8 @@ const void *grid_check_16(const void *at)
 {
     if ((uintptr_t)at % 16 == 0)
         return at;
-    fprintf(stderr, "cuda_on_host: 16 bytes at once at an address that is no multiple of 16\n");
+    fprintf(stderr,
+            "cuda_on_host: 16 bytes are accessed at an address that is not a multiple of 16\n");
     abort();
 }
 
@@ -233,7 +234,7 @@ void grid_copy(void *to, const void *from)
         return;
     }
     if (thread->num_copies == MOST_COPIES) {
-        fprintf(stderr, "cuda_on_host: a thread has more than %d copies under way\n", MOST_COPIES);
+        fprintf(stderr, "cuda_on_host: a thread has more than %d pending copies\n", MOST_COPIES);
         abort();
     }
     grid->copies[thread->number][thread->num_copies++] = (struct copy){ to, from, thread->group };
@@ -271,7 +272,7 @@ static void run_thread(void)
 {
     grid->kernel(grid->args);
     if (grid->running->num_copies > 0) {
-        fprintf(stderr, "cuda_on_host: a thread ends while its copies are under way\n");
+        fprintf(stderr, "cuda_on_host: a thread ends while its copies are pending\n");
         abort();
     }
     leave(&grid->warps[grid->running->number / WARP_LANES]);

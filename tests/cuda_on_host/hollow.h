@@ -13,7 +13,7 @@ extern "C" {
 
 bool hollow_is_on(void);
 
-/* Waits on the stream's thread for the time that a kernel with so many threads would take. */
+/* Waits on the stream's thread for the time that a kernel with `num_threads` threads would take. */
 void hollow_kernel(double num_threads);
 void hollow_product(double num_flops);
 /* Takes the time that a GPU's copy would take. False: the copy must really be made. */

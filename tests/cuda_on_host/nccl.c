@@ -185,8 +185,8 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 }
 
-/* As in NCCL: waits for the streams of its calls, including earlier work on them, then for the
- * other ranks. */
+/* Waits, as NCCL does, for the streams of the communicator's calls, including earlier work on them,
+ * and then for the other ranks. */
 static void *finish(void *context)
 {
     ncclComm_t comm = context;

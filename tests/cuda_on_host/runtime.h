@@ -33,7 +33,7 @@ bool runtime_captures(void);
 
 /* Set by tests: every GPU is out of memory. */
 extern bool runtime_memory_is_full;
-extern size_t runtime_most_bytes; /* of one allocation of the GPU; 0: no limit */
+extern size_t runtime_most_bytes; /* largest allocation on a GPU, in bytes; 0: no limit */
 
 #ifdef __cplusplus
 }
