@@ -113,7 +113,7 @@ void numeric_check(const struct numeric *numeric, const struct numeric_result *r
         check_row(numeric, result, row, row_tolerance, size / sqrt((double)n));
     double slack = (double)FLT_EPSILON * (0.5 + 40 / sqrt((double)n));
     CHECK(error <= 1.5 * plain_error + slack * size, numeric,
-          "%s: the error is %g and plain code's %g (root sums of squares); the values' is %g",
+          "%s: error %g, error of plain code %g, values %g (each the root of the sum of squares)",
           result->what, error, plain_error, size);
 }
 

@@ -21,15 +21,16 @@
 
 enum {
     MOST_TILES = 96,
-    TILES_LEFT_OUT = 4 * 2 * 3, /* pairs of type and head size, with and without dropout, kernels */
-    ROW_THREADS = 256           /* threads of a block if a kernel has no launch bounds (grid.cuh) */
+    TILES_LEFT_OUT =
+        4 * 2 * 3, /* 4 pairs of type and head size, each with and without dropout, in 3 kernels */
+    ROW_THREADS = 256 /* threads of a block if a kernel has no launch bounds (grid.cuh) */
 };
 
 static struct rig {
     struct ptx_library library;
     const char *folder;
     char version[32];
-    char *table; /* its text */
+    char *table; /* text of the file TABLE */
     struct tile {
         const struct ptx_kernel *kernel;
         long shared_bytes, head_dim;

@@ -153,7 +153,7 @@ typedef int none;
     X(setp_gt_##type, "setp.gt." text, pred, type, type, none, a > b)  \
     X(setp_ge_##type, "setp.ge." text, pred, type, type, none, a >= b)
 /* Comparisons of floats. NaN satisfies only the unordered comparisons (with a `u`); `ne` is an
- * ordered one. */
+ * ordered comparison. */
 #define COMPARED_FLOATS(X, type, text)                                              \
     X(setp_eq_##type,  "setp.eq."  text, pred, type, type, none, a == b)             \
     X(setp_ne_##type,  "setp.ne."  text, pred, type, type, none, a < b || a > b)     \
