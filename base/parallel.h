@@ -1,7 +1,7 @@
 /* base/parallel.h - parallel loops whose result does not depend on the number of cores.
  *
- * A body writes only to data of its index or its worker. The caller then reduces in index order,
- * which makes the result independent of the number of workers. */
+ * A body writes only to data that belong to its index or to its worker. If the caller combines the
+ * results per index in index order, the outcome does not depend on the number of workers. */
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H
 

@@ -10,8 +10,9 @@ static inline int numbers_order(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* A lower bound of the same sum of doubles in another order. n terms differ by at most n x 2^-53 of
- * the sum; the longest sums have some thousands. */
+/* A lower bound of what the same positive doubles sum to in any other order. Each order of n terms
+ * has a relative rounding error of at most n x 2^-53, and the longest sums have some thousands of
+ * terms. */
 static inline double sum_floor(double sum)
 {
     return sum * (1 - 1e-12);

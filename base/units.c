@@ -22,10 +22,10 @@ struct unit {
     int use;
 };
 
-/* The base unit comes first. If two units are equally readable, the earlier one is written. READ:
- * the unit is read only, so that files all use the same unit (weeks, bits per second, Gtok). WRITE:
- * files also use it, but people are not shown it. BOTH: files and people. Minutes are not shown, so
- * that a column of step times stays in seconds. */
+/* The base unit comes first. Every unit can be read. READ: never written or shown (weeks, bits per
+ * second, Gtok). WRITE: units_write may also use it. SHOW: units_show may also use it. BOTH: both
+ * may. If two units make equally readable text, units_write uses the earlier one. units_show does
+ * not use minutes, so that a column of step times stays in seconds. */
 // clang-format off
 static const struct {
     const char *example;
@@ -129,7 +129,8 @@ static const struct unit *find(enum quantity quantity, const char *name)
     return NULL;
 }
 
-/* A number in text: a mantissa of `mantissa_length` characters, times 10^exponent. */
+/* A decimal number at the start of a text: its first `mantissa_length` characters, times
+ * 10^exponent. `end` is the first character after it. */
 struct decimal {
     int mantissa_length;
     int exponent;
@@ -244,8 +245,9 @@ static bool reads_back(const char *text, enum quantity quantity, double value)
            signbit(again) == signbit(value);
 }
 
-/* Rates how hard a number is to read. Numbers from 1 to 1023 are best, and of them short ones;
- * outside that range the length and the distance from it, in powers of two, are added up. */
+/* Rates how hard a number is to read. Lower is better. From 1 to below 1024 the result is the
+ * number's length; outside this range, the length plus the distance from the range in powers of
+ * two. */
 static int awkwardness(const char *number)
 {
     double magnitude = fabs(strtod(number, NULL));

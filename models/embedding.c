@@ -48,8 +48,9 @@ static void finish_lookup(struct builder *b)
         add_residual(b, "embedding_dropout");
 }
 
-/* The biases of relative positions: a row of each distance's range for every query and key, which
- * all blocks of a stack add to their scores (Raffel et al. 2020, section 2.1). */
+/* The biases of relative positions (Raffel et al. 2020, section 2.1). For every query and key, the
+ * op looks up the row of the range in which their distance lies. All blocks of a stack add these
+ * biases to their scores. */
 static void add_relative_bias(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;

@@ -24,7 +24,7 @@ struct builder {
     int stream;              /* the residual stream; NO_ID: the list has none */
     int entered;             /* a block's input */
     int normed;              /* a block's input after its first norm; NO_ID: not computed yet */
-    int branch; /* the output of the block's first part, if the second part's residual adds it;
+    int branch; /* the output of the block's first half, if the residual of the second half adds it;
                    else NO_ID */
     short draws;
 };
@@ -78,10 +78,10 @@ void add_head_norm(struct builder *b, const char *name);
  * with the residual stream, if any. The result is the new stream. */
 void add_residual(struct builder *b, const char *name);
 
-/* Called before and after attention or the feed-forward of a block. They add the norms before it,
- * after it or both, and the residual. stands_alone: the norm is never fused with the linear layer
- * that reads it. Recompute of layernorm repeats only norms that are not fused so (Megatron Core,
- * models/gpt/gpt_layer_specs.py: Transformer Engine's LayerNormLinear). */
+/* Called before and after a half of a block (attention or feed-forward). They add the norms before
+ * it, after it or both, and the residual. stands_alone: the norm is never fused with the linear
+ * layer that reads it. The recompute module `layernorm` repeats only norms that are not fused in
+ * this way (Megatron Core, models/gpt/gpt_layer_specs.py: Transformer Engine's LayerNormLinear). */
 void begin_part(struct builder *b, const char *norm, bool stands_alone);
 void end_part(struct builder *b, const char *norm, const char *residual);
 

@@ -83,8 +83,10 @@ static struct op *add_scan(struct builder *b, const struct scan *of)
     return op;
 }
 
-/* Adds the output's norm and gate as one kernel, and the projection. One scale per channel of a
- * head that all heads share, or one for each of the rank's channels. */
+/* Adds the output's norm and gate as one kernel, and the projection. If shared_dim is not 0, a head
+ * has that many channels and all heads share the scales of these channels; otherwise each of the
+ * rank's channels has its own scale.
+ * */
 static void add_mixer_out(struct builder *b, double width, double shared_dim, int gate)
 {
     const struct layer_dims *d = b->dims;

@@ -187,8 +187,8 @@ void replays_list(unsigned all, struct replay_sets *out)
                 out->at[out->count++] = set;
 }
 
-/* The part that replays an op. An op that quantises an output which a part drops belongs to that
- * part. */
+/* The part that replays an op. If a part drops its output, the op that quantises this output
+ * belongs to that part. */
 static const struct part *part_of(const struct parts_of_regions *parts_of, int region,
                                   int source_region)
 {

@@ -74,7 +74,8 @@ static double independent_share(double *columns, int num_rows, int j)
     return before > 0 ? sqrt(after / before) : 1;
 }
 
-/* A run with a fading rate gives one row of the columns for each of several rates. */
+/* Each run gives one row of the matrix; a run whose learning rate fades gives one row for each of
+ * several rates. */
 static void fill_columns(const struct descent_request *request, int rows, double *columns)
 {
     for (int i = 0; i < rows; i++) {

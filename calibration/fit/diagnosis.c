@@ -30,7 +30,8 @@ struct constants {
     int count;
 };
 
-/* Adds a constant. It is changed in all systems at once, whichever files have it. */
+/* Adds a constant. When the diagnosis changes it, the change applies to all systems at once,
+ * although many files have a constant of this name. */
 static void add_constant(struct constants *out, const char *folder, const char *prefix,
                          const struct field *field)
 {

@@ -21,7 +21,7 @@ enum { MOST_IDS = 100000 };
 // clang-format off
 const struct field fit_table_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
-    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of the table." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Where the numbers in this file come from." },
     { .name = "jobs", .kind = FIELD_OTHER, .doc = "The jobs, in the order in which they run." },
     { .name = "curves", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Curves of collective time by message size, fitted to measurements and stored in profiles." },

@@ -140,8 +140,8 @@ static bool load(const char *path, const struct fit_rows *rows, struct system *s
 
 /* --- matrix products ----------------------------------------------------------------------- */
 
-/* Bytes per element of the sum to which a product is added, from the words of its layout; 0 if it
- * is added to none. */
+/* Bytes per element of the accumulator to which a product is added, from the words of its layout; 0
+ * if there is no accumulator. */
 static double sum_element_bytes(const char *layout)
 {
     if (strstr(layout, "accumulate fp32"))

@@ -39,9 +39,9 @@ struct observation_kind {
 extern const struct observation_kind observation_kinds[];
 extern const int num_observation_kinds;
 
-/* Loads all rows of a job. Errors are a set without rows, a row requested by id that cannot be
- * predicted, and a faulty file; errors of fit.json name its line. Release the result also after an
- * error. */
+/* Loads all rows of a job. It fails if a set has no rows, if a row requested by id cannot be
+ * predicted, or if a file is faulty; errors in fit.json name its line. Release the result also
+ * after an error. */
 bool observations_load(const struct fit_table *table, const struct fit_job *job,
                        struct observations *out, struct err *err);
 void observations_release(struct observations *observations);

@@ -47,7 +47,7 @@ static const struct field shift_fields[] = {
              "/ tp) grows by the factor e; 0: its slices have nearly equal widths." },
     { .name = "slice", NUMBER(slice), .doc = "Geometric mean of these widths, in columns." },
     { .name = "needs", .kind = FIELD_OTHER,
-      .doc = "For each row, the half width that the interval of the source's shift needs to cover the row; these are quantiles over the rows." },
+      .doc = "Quantiles, over the rows, of the half width that the interval of the source's shift must have to cover the row." },
 };
 static const struct field file_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
@@ -276,10 +276,10 @@ double shift_covers(const struct source_shift *of, double width)
     return (k - 1 + within) / (NUM_NEEDS - 1);
 }
 
-/* The 95 % quantile of Student's t distribution: 90 % of its values are smaller in size. Expansion
- * in 1/n about the normal quantile (Abramowitz and Stegun 1964, 26.7.5); error below 0.01 for n
- * >= 3.
- */
+/* The 95 % quantile of Student's t distribution; 90 % of the values lie within plus or minus this
+ * quantile. Expansion in 1/n about the normal quantile (Abramowitz and Stegun 1964, 26.7.5); error
+ * below 0.01 for n >= 3.
+ * */
 static double student_90(double n)
 {
     double z = normal_90;

@@ -2,8 +2,8 @@
  * of the fit, by tier. The tier says whether other sources measured the same stack and GPU.
  *
  * calibration/left_out.json holds the errors of each source left out in turn
- * (calibration/fit/leave_out.h), and quantiles over its rows of the shift that a row's error needs
- * in addition to the row's own scatter.
+ * (calibration/fit/leave_out.h), and quantiles over the source's rows. They are quantiles of the
+ * shift without which the row's error would be larger than the row's own scatter allows.
  *
  * The shifts of a tier are assumed normal around 0 with an unknown variance, whose prior is a half
  * width of 0.2 with the weight of two sources. With the deviations b of n sources the shift of a
@@ -29,7 +29,7 @@
 enum {
     NUM_NEEDS = 21,        /* quantiles 0, 0.05 ... 1 */
     FEWEST_FOR_SLOPE = 4,  /* a source with fewer rows has no slope */
-    FEWEST_SHIFT_ROWS = 4, /* nor is its bias used by `learn` */
+    FEWEST_SHIFT_ROWS = 4, /* `learn` does not use the bias of a source with fewer rows */
 };
 
 /* The rows of one source that are in tier `tier` when the source itself is left out. */
@@ -69,7 +69,8 @@ void source_shifts_release(struct source_shifts *shifts);
  * `without`; width 0 if fewer than two sources have a slope. */
 struct slice_trend slice_trend_find(const struct source_shifts *shifts, const char *without);
 
-/* Its half width at a slice's logarithm; 0 for other tiers than TIER_NEW_STACK. */
+/* The trend's half width for a slice of e^log_slice columns; 0 for other tiers than TIER_NEW_STACK.
+ */
 double slice_width(const struct slice_trend *trend, enum tier tier, double log_slice);
 
 /* Half width of the 90 % interval of a tier's shift, in log time, from all sources except

@@ -224,7 +224,7 @@ static json_t *error_json(double *errors, int count)
     return json;
 }
 
-/* 90th divided by 10th percentile of the repeats of each op: the machine's noise. */
+/* The machine's noise: for each op, the 90th percentile of its repeats divided by the 10th. */
 static json_t *spread_json(const struct host_ops *ops)
 {
     double *spreads = arena_grow(NULL, ((size_t)ops->count + 1) * sizeof *spreads);

@@ -86,7 +86,8 @@ bool csv_read(struct csv *in, struct csv_record *out, struct err *err)
 
 /* --- text ---------------------------------------------------------------------------------- */
 
-/* Checks that the text is UTF-8, as parts of it are printed on terminals and written as JSON. */
+/* Checks that the text is UTF-8 and has no control characters except newlines and tabs, as parts of
+ * it are printed on terminals and written as JSON. */
 static bool check_text(const char *path, const char *text, size_t length, struct err *err)
 {
     int line = 1;

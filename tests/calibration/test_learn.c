@@ -172,8 +172,9 @@ static const struct learn_prior prior_of_gpus = {
     .sources = 9,
 };
 
-/* Shifts of GPUs 0 and 1, and the part that GPUs share, for rows of which the first is on GPU 1 and
- * the others are on GPU 0: means over sums of 200 x 200 x 200 points. */
+/* Computes three posterior means by sums over 200 x 200 x 200 points: the shift of GPU 0, the shift
+ * of GPU 1, and the part of the shift that both GPUs share. The first row is on GPU 1, the others
+ * are on GPU 0. */
 static void integrate_gpus(const double *factor, int count, double mean[3])
 {
     enum { POINTS = 200 };
@@ -225,7 +226,7 @@ START_TEST(a_new_gpu_has_a_factor_of_its_own_that_moves_the_others)
 }
 END_TEST
 
-/* On GPUs that were measured, rows tell the stack's shift alone. */
+/* For rows on GPUs that were measured, the whole shift belongs to the stack. */
 START_TEST(gpus_that_were_measured_share_one_factor)
 {
     static const double factors[] = { 1.05, 1.3 };
@@ -364,8 +365,9 @@ START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
 }
 END_TEST
 
-/* The prior of a stack is that of its tier, scaled by the interval that its file states relative to
- * the tier's; if the tier has none, it is as wide as the stated interval. */
+/* A stack's prior is its tier's prior, scaled by the ratio of the interval in the stack's file to
+ * the tier's interval. If the tier has no interval, the prior is as wide as the interval in the
+ * file. */
 START_TEST(the_prior_of_a_new_stack_is_its_intervals_shift)
 {
     struct learn_prior with_width = prior;

@@ -298,7 +298,7 @@ START_TEST(a_file_that_is_not_there_is_named)
 }
 END_TEST
 
-/* 64 sequences of 1024 tokens on 8 GPUs: 8192 tokens a GPU. */
+/* 64 sequences of 1024 tokens on 8 GPUs are 8192 tokens per GPU. */
 static const struct run_row step = { .n_gpus = 8,
                                      .gbs_seqs = 64,
                                      .seq = 1024,

@@ -58,7 +58,7 @@ static void release(void)
 }
 
 /* The columns of recomputed products, and, per token, the values and the bytes of statistics that
- * are freed. A product of n columns from k has 2 n k FLOPs a token. */
+ * are freed. A product of n columns from k has 2 n k FLOPs per token. */
 static const struct {
     unsigned replays;
     double multiplied, freed_values, freed_statistics;
