@@ -439,6 +439,72 @@ START_TEST(schedules_without_a_bound_keep_even_chunks_with_a_note)
 }
 END_TEST
 
+/* The end of the space's name, which states how stages are divided. */
+#define DEALT ", dealt to its chunks one by one"
+#define RING  "with interleaved stages also any number of layers per stage" DEALT
+static const struct {
+    const char *fix;
+    bool uneven, mixes, modules;
+    int stage_types;
+    const char *end;
+} named[] = {
+    { "pp2", true, false, false, 0, "; with 1f1b also uneven chunks; " RING },
+    { "pp2 vpp1", true, false, false, 0, "; with 1f1b also uneven chunks" },
+    { "pp2 vpp2", true, false, false, 0,
+      "; with schedule=interleaved also any number of layers per stage" DEALT },
+    { "pp2 recompute=full", true, true, false, 0,
+      "; with 1f1b also uneven chunks and a different recompute for each stage; " RING },
+    { "pp2", true, true, false, 0,
+      "; with 1f1b also uneven chunks and other layers or modules recomputed on each "
+      "stage; " RING },
+    { "pp2 recompute=full", false, true, false, 0,
+      "; with 1f1b also a different recompute for each stage, if all stages have equally many "
+      "layers" },
+    { "pp2", true, false, false, 2, "; with 1f1b also uneven chunks" },
+    { "pp2", true, false, true, 0,
+      "; with 1f1b also uneven chunks; " RING
+      "; with uneven stages, selective recompute is that of attention's core" },
+    { "pp2 vpp1", true, true, true, 0,
+      "; with 1f1b also uneven chunks and other layers or modules recomputed on each stage" },
+    { "pp2 vpp2 schedule=interleaved", true, false, false, 0,
+      "; with schedule=interleaved also any number of layers per stage" DEALT },
+    { "pp2 vpp2 schedule=zb-v", true, false, false, 0,
+      "; with schedule=zb-v also any number of layers per stage" DEALT },
+    { "pp2 schedule=zb-h1", true, false, false, 0,
+      "; with schedule=zb-h1 also any number of layers per stage" },
+    { "pp2 schedule=1f1b", true, false, false, 0, "; with 1f1b also uneven chunks" },
+    { "pp2 schedule=zb-h1", true, false, false, 2,
+      "; no uneven stages with schedules other than 1f1b" },
+    { "pp2 schedule=dualpipe", true, false, true, 0,
+      "; no uneven stages with a schedule with two copies of the model" },
+    { "pp2 vpp1 stages=2,2", true, false, false, 0, "; no uneven stages with given chunks" },
+    { "pp2 recompute=block:1", true, false, false, 0,
+      "; no uneven stages with given blocks of recompute" },
+};
+
+START_TEST(the_name_of_the_space_states_how_stages_are_divided)
+{
+    make_random(4001);
+    instance.model.layers = 4;
+    struct search_request request = new_request();
+    request.method = named[_i].stage_types > 0 ? "milp" : "bnb";
+    request.fix = named[_i].fix;
+    request.uneven = named[_i].uneven;
+    request.recompute_mixes = named[_i].mixes;
+    request.recompute_modules = named[_i].modules;
+    request.stage_types = named[_i].stage_types;
+    request.interrupted = always;
+    struct search_result result = search_of(&request);
+    const char *fixed = strstr(result.space_name, named[_i].fix);
+    ck_assert_ptr_nonnull(fixed);
+    const char *end = fixed + strlen(named[_i].fix);
+    size_t length = named[_i].stage_types > 0 ? strlen(named[_i].end) : strlen(end);
+    ck_assert_msg(strlen(named[_i].end) == length && strncmp(end, named[_i].end, length) == 0, "%s",
+                  end);
+    search_result_release(&result);
+}
+END_TEST
+
 START_TEST(only_words_that_are_neither_fixed_nor_forbidden_are_divided)
 {
     make_random(4001);
@@ -518,6 +584,8 @@ static Suite *suite(void)
     tcase_add_loop_test(searches, with_a_large_vocabulary_uneven_stages_are_faster, 0, 2);
     tcase_add_test(searches, an_ended_search_proves_nothing);
     tcase_add_test(searches, schedules_without_a_bound_keep_even_chunks_with_a_note);
+    tcase_add_loop_test(searches, the_name_of_the_space_states_how_stages_are_divided, 0,
+                        LENGTH(named));
     tcase_add_test(searches, only_words_that_are_neither_fixed_nor_forbidden_are_divided);
     tcase_add_test(searches, recompute_is_mixed_only_if_none_and_full_are_allowed);
     tcase_add_test(searches, plans_that_cannot_be_divided_are_refused);
