@@ -448,7 +448,7 @@ launches() {
         { echo "the losses differ with graphs"; return 1; }
     awk -v off="$(number "$own/off.json" measured step_s)" -v on="$(number "$own/on.json" measured step_s)" \
         -v ops="$ops" 'BEGIN {
-            printf "the same losses; step %.3f ms op by op, %.3f ms as graphs: %.2f us an op\n",
+            printf "the same losses; step %.3f ms op by op, %.3f ms as graphs: %.2f us per op\n",
                 1e3 * off, 1e3 * on, 1e6 * (off - on) / ops }'
 }
 

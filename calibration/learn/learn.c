@@ -229,8 +229,8 @@ static double shared_density(const struct question *q, double x)
     return sum;
 }
 
-/* The grid of a GPU's shift is placed where the shift is likely; its weights are then divided by
- * the density of which only the rows' likelihood is wanted. */
+/* Computes the likelihood of a GPU's rows on a grid of shifts. gpu_density, which also has the
+ * prior, only decides where the grid lies. */
 static void add_own_part(struct question *q, const struct learned_gpu *gpu, double low, double high)
 {
     struct own_part *own = &q->own[q->num_own++];
@@ -339,8 +339,8 @@ static bool is_new(const struct lessons *out, const struct learned_stack *entry)
     return entry - out->overlay.at >= out->num_earlier;
 }
 
-/* The entry of a stack; NULL if there are too many stacks. If rows differ in their prior, the
- * widest is that of a new entry. */
+/* The entry of a stack; NULL if there are too many stacks. If a stack's rows have different priors,
+ * a new entry gets the widest of them. */
 static struct learned_stack *entry_of(struct lessons *out, const struct run_case *of,
                                       const struct shift_prior *shared)
 {
@@ -438,7 +438,7 @@ void learn_from(const struct run_case *cases, const struct run_prediction *predi
             continue;
         struct lesson *lesson = lesson_of(out, prior, count, &cases[i]);
         if (!lesson) {
-            out->reason[i] = "it is of one stack or kind of GPU too many";
+            out->reason[i] = "there are too many stacks or kinds of GPUs to learn this one";
             continue;
         }
         lesson->rows++;

@@ -48,9 +48,9 @@ struct lesson {
     struct learned_stack *after; /* a member of the overlay */
     int gpu;                     /* index in its `gpus` */
     double ratio_before, error_before;
-    int rows;       /* that are used now */
-    double widths;  /* sum of their own half widths */
-    double *ratios; /* of the GPU */
+    int rows;       /* number of rows used in this call */
+    double widths;  /* sum of the half widths of these rows' own scatter */
+    double *ratios; /* measured / predicted times of the GPU's rows */
 };
 
 struct lessons {

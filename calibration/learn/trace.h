@@ -21,7 +21,7 @@ enum { MOST_TRACE_BYTES = 1 << 30, MOST_TRACE_COLLECTIVES = 12 };
 /* Kernels of one kind of collective, such as "AllGather", in a step. */
 struct trace_collective {
     char name[32];
-    double seconds, count; /* a step's mean */
+    double seconds, count; /* mean per step */
 };
 
 /* Seconds of the mean step. compute + exposed + idle = the step. */

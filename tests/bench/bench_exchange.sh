@@ -46,6 +46,6 @@ awk -F '\t' '{ name[NR] = $1; predicted[NR] = $2; measured[NR] = $3 }
                 }
         printf "order: %d of %d pairs as predicted\n", pairs - wrong, pairs
     }' "$work/rows"
-awk -F '\t' '!($6 > 0 && $6 == $7) { print "  " $1 " sent " $7 " bytes a step and not " $6; wrong++ }
+awk -F '\t' '!($6 > 0 && $6 == $7) { print "  " $1 " sent " $7 " bytes per step instead of " $6; wrong++ }
     END { printf "bytes: %d exchanges sent as many bytes as predicted\n", NR - wrong }' "$work/rows"
 show_errors exchanges "$work/rows"

@@ -287,8 +287,8 @@ static bool check_tensor(struct numeric *numeric, const struct op_case *c, enum 
     if (!check_rows(numeric, c, t, got, exact, allowed.row, 2 * largest_error(n, host, exact), err))
         return false;
     CHECK(error <= 1.5 * host_error + allowed.root_mean_square * size, numeric, err,
-          "%s, %ld x %ld %s: root mean square error %g (host's %g), values %g", c->name, t->rows,
-          t->width, t->what, error, host_error, size);
+          "%s, %ld x %ld %s: root mean square error %g, the host's %g, root mean square value %g",
+          c->name, t->rows, t->width, t->what, error, host_error, size);
     return true;
 }
 

@@ -209,7 +209,7 @@ START_TEST(top_k_takes_the_largest_and_the_first_of_ties)
         long k = random_below(&numeric.random, (int)n + 1);
         const float *x = turn % 2 ? coarse_floats(n) : numeric_floats(&numeric, n, 1);
         ck_assert_msg(takes_what_sorting_takes(n, k, x),
-                      "n %ld, k %ld: other elements than by sorting; SEED=%llu", n, k,
+                      "n %ld, k %ld: top-k chose other elements than sorting does; SEED=%llu", n, k,
                       (unsigned long long)numeric.seed);
         arena_reset(&numeric.arena, mark);
     }

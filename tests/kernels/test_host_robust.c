@@ -194,7 +194,7 @@ START_TEST(a_robust_rules_error_is_within_its_published_bound)
         double most = rules[_i].most((double)in.hostile / (in.count - 2 * in.hostile));
         double found = square_from(out, mean), variance = honest_variance(&in, mean);
         ck_assert_msg(found <= most * variance + rounding * ELEMENTS,
-                      "%s, f = %d of %d: squared error %g, variance %g, bound %g times that",
+                      "%s, f = %d of %d: squared error %g, variance %g, largest allowed ratio %g",
                       rules[_i].name, in.hostile, in.count, found, variance, most);
     }
 }
