@@ -415,10 +415,7 @@ static bool judge(const struct launcher *launcher, int *status, struct err *err)
 
 static void release(struct launcher *launcher)
 {
-    if (launcher->meeting_fd >= 0)
-        close(launcher->meeting_fd);
-    if (launcher->signals >= 0)
-        close(launcher->signals);
+    close(launcher->signals); /* has no effect on -1 */
     sigprocmask(SIG_SETMASK, &launcher->mask_before, NULL);
     free(launcher->children);
 }
@@ -437,10 +434,7 @@ bool launch(const struct launch_options *options, int *status, struct err *err)
     for (int rank = 0; rank < options->num_ranks && ok; rank++)
         ok = start_rank(&launcher, rank, err);
     /* only rank 0 keeps the socket, so connections after its death are refused */
-    if (launcher.meeting_fd >= 0) {
-        close(launcher.meeting_fd);
-        launcher.meeting_fd = -1;
-    }
+    close(launcher.meeting_fd); /* has no effect on -1 */
     if (!ok)
         ask_to_end(&launcher, SIGKILL);
     watch(&launcher);

@@ -121,8 +121,7 @@ int socket_listen(const struct sockaddr_storage *address, struct err *err)
         listen(fd, SOMAXCONN) == 0)
         return fd;
     fail_at(address, "cannot be listened on", err);
-    if (fd >= 0)
-        close(fd);
+    close(fd); /* has no effect on -1 */
     return -1;
 }
 
@@ -150,8 +149,7 @@ int socket_connect(const struct sockaddr_storage *address, bool may_be_early,
         int status = fd < 0 ? errno : connect_once(fd, address, limit, err);
         if (status == 0)
             return fd;
-        if (fd >= 0)
-            close(fd);
+        close(fd); /* has no effect on -1 */
         struct err late = { 0 };
         bool tries_again = fd >= 0 && status == ECONNREFUSED && may_be_early;
         if (!tries_again || !socket_has_time(limit, &late)) {

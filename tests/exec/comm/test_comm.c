@@ -193,6 +193,119 @@ START_TEST(small_messages_are_summed_in_the_order_of_ranks)
 }
 END_TEST
 
+/* A part that a reduce-scatter sums. Parts of fp32 may go around a ring if the message is large; 16
+ * bits never do, because each hop would round the sum. */
+static const struct {
+    size_t count;
+    enum element element;
+} scattered[] = {
+    { 1, ELEMENT_FP32 }, { 1000, ELEMENT_FP32 }, { 3000, ELEMENT_FP32 },  { 1000, ELEMENT_FP64 },
+    { 1, ELEMENT_BF16 }, { 3000, ELEMENT_BF16 }, { 20000, ELEMENT_BF16 }, { 20000, ELEMENT_FP16 },
+};
+
+/* Values of 16 bits are random numbers between 1 and 2, whose sums need rounding. */
+static void random_values(uint64_t seed, int rank, enum element element, void *at, size_t count)
+{
+    struct random rng = random_new(seed, (uint64_t)rank);
+    for (size_t i = 0; i < count; i++) {
+        double number = 1 + random_unit(&rng);
+        if (element == ELEMENT_FP32)
+            ((float *)at)[i] = (float)number;
+        else if (element == ELEMENT_FP64)
+            ((double *)at)[i] = number;
+        else if (element == ELEMENT_BF16)
+            ((uint16_t *)at)[i] = (uint16_t)(0x3f80 + random_below(&rng, 0x80));
+        else
+            ((uint16_t *)at)[i] = (uint16_t)(0x3c00 + random_below(&rng, 0x400));
+    }
+}
+
+static bool scatter_sums(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    size_t size = (size_t)side.size, most = size * 20000 * sizeof(double);
+    char *in = malloc(most), *sum = malloc(most), *own = malloc(most), *parts[MOST_RANKS];
+    bool ok = true;
+    for (int rank = 0; rank < side.size; rank++)
+        parts[rank] = malloc(most);
+    for (int i = 0; i < LENGTH(scattered) && ok; i++) {
+        enum element element = scattered[i].element;
+        size_t count = scattered[i].count, bytes = count * element_bytes(element);
+        struct err err = { 0 };
+        for (int rank = 0; rank < side.size; rank++)
+            random_values(job->seed, rank, element, parts[rank], size * count);
+        memcpy(in, parts[side.rank], size * bytes);
+        reduce_parts(element, REDUCTION_SUM, (const void *const *)parts, side.size, sum,
+                     size * count);
+        ok = finish(&side,
+                    (struct comm_call){ .kind = COMM_REDUCE_SCATTER,
+                                        .in = in,
+                                        .out = own,
+                                        .count = count,
+                                        .element = element },
+                    &err) &&
+             memcmp(own, sum + (size_t)side.rank * bytes, bytes) == 0;
+    }
+    for (int rank = 0; rank < side.size; rank++)
+        free(parts[rank]);
+    free(in);
+    free(sum);
+    free(own);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(parts_that_go_round_no_ring_are_summed_in_the_order_of_ranks)
+{
+    uint64_t seed = told_seed();
+    for (int size = 2; size <= MOST_RANKS; size++)
+        rank_job_run(
+            (struct rank_job){ .api = apis[_i], .size = size, .seed = seed, .run = scatter_sums });
+}
+END_TEST
+
+/* Each part is sent and summed in three chunks. Element i of rank r is (7 i + r) % 100, so all sums
+ * are whole numbers. */
+enum { LONG_PART = 140001 };
+
+static bool sum_long(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    size_t size = (size_t)side.size, count = size * LONG_PART, own = (size_t)side.rank * LONG_PART;
+    float *in = malloc(count * sizeof *in), *all = malloc(count * sizeof *all);
+    float *part = malloc(LONG_PART * sizeof *part);
+    struct err err = { 0 };
+    for (size_t i = 0; i < count; i++)
+        in[i] = (float)((7 * i + (size_t)side.rank) % 100);
+    bool ok = all_reduce(&side, in, all, count, ELEMENT_FP32) &&
+              finish(&side,
+                     (struct comm_call){ .kind = COMM_REDUCE_SCATTER,
+                                         .in = in,
+                                         .out = part,
+                                         .count = LONG_PART,
+                                         .element = ELEMENT_FP32 },
+                     &err);
+    for (size_t i = 0; i < count && ok; i++) {
+        size_t sum = 0;
+        for (size_t rank = 0; rank < size; rank++)
+            sum += (7 * i + rank) % 100;
+        ok =
+            all[i] == (float)sum && (i / LONG_PART != (size_t)side.rank || part[i - own] == all[i]);
+    }
+    free(in);
+    free(all);
+    free(part);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(long_messages_are_summed_in_all_chunks)
+{
+    for (int size = 2; size <= 3; size++)
+        rank_job_run((struct rank_job){ .api = apis[_i], .size = size, .run = sum_long });
+}
+END_TEST
+
 /* --- bytes ---------------------------------------------------------------------------------- */
 
 /* Writes the number of bytes that each rank has sent to the array `context`, indexed by rank. */
@@ -705,6 +818,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, every_call_equals_a_plain_loop, 0, NUM_APIS);
     tcase_add_loop_test(tc, repeated_sums_have_the_same_bits_on_all_ranks, 0, NUM_APIS);
     tcase_add_loop_test(tc, small_messages_are_summed_in_the_order_of_ranks, 0, NUM_APIS);
+    tcase_add_loop_test(tc, parts_that_go_round_no_ring_are_summed_in_the_order_of_ranks, 0,
+                        NUM_APIS);
+    tcase_add_loop_test(tc, long_messages_are_summed_in_all_chunks, 0, NUM_APIS);
     tcase_add_test(tc, minimum_bytes_of_each_call_equal_a_hand_count);
     tcase_add_loop_test(tc, an_all_reduce_sends_the_minimum_bytes, 0, NUM_APIS);
     tcase_add_loop_test(tc, every_call_sends_the_minimum_bytes, 0, NUM_APIS);

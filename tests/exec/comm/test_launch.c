@@ -191,6 +191,16 @@ START_TEST(the_killed_rank_is_reported_before_the_others_are_asked_to_end)
 }
 END_TEST
 
+/* A rank that fails tells its own cause, so only killed ranks are reported at once. */
+START_TEST(a_rank_that_fails_is_not_reported_at_once)
+{
+    char text[500];
+    ck_assert(
+        !launch_and_read("[ $SIMSEARCH_RANK = 1 ] && exit 4; exec sleep 60", 2, text, sizeof text));
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 START_TEST(the_exit_code_is_that_of_the_first_rank_that_failed)
 {
     int status;
@@ -542,6 +552,7 @@ static Suite *suite(void)
     tcase_add_test(tc, each_rank_is_pinned_to_a_core_if_there_are_enough);
     tcase_add_test(tc, a_killed_rank_is_named_and_the_others_are_ended);
     tcase_add_test(tc, the_killed_rank_is_reported_before_the_others_are_asked_to_end);
+    tcase_add_test(tc, a_rank_that_fails_is_not_reported_at_once);
     tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
     tcase_add_test(tc, of_ranks_that_lost_another_the_first_is_named);
     tcase_add_loop_test(tc, the_rank_that_explains_a_failure_best_is_named, 0, LENGTH(ends));
