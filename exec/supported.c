@@ -48,8 +48,8 @@ static bool offloads(const struct plan *plan, const struct model *model)
 static bool replays_other_parts(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return plan->recompute == RECOMPUTE_SELECTIVE && plan_replays(plan) != REPLAYS_CORE &&
-           plan_replays(plan) != REPLAYS_PER_OP; /* on any stage */
+    unsigned replays = plan_replays(plan); /* on any stage; the core without selective recompute */
+    return replays != REPLAYS_CORE && replays != REPLAYS_PER_OP;
 }
 
 static bool copies_keys(const struct plan *plan, const struct model *model)

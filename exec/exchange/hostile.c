@@ -67,7 +67,7 @@ bool hostility_includes(const struct hostility *hostility, uint64_t seed, int nu
     enum { STREAM = 0x405711E };
     struct random rng = random_new(seed, STREAM);
     int place = index; /* position of the rank while the permutation is drawn */
-    for (int i = 0; i < hostility->count && i < num_ranks; i++) {
+    for (int i = 0; i < hostility->count; i++) {
         int drawn = i + random_below(&rng, num_ranks - i);
         if (drawn == place)
             return true;

@@ -24,7 +24,7 @@ static double first_start_s(const struct interval *times, int count)
 {
     double first_s = HUGE_VAL;
     for (int i = 0; i < count; i++)
-        first_s = times[i].start_s < first_s ? times[i].start_s : first_s;
+        first_s = fmin(first_s, times[i].start_s);
     return first_s;
 }
 
@@ -53,7 +53,7 @@ static void keep_timeline(struct session *session, const struct interval *all, i
         int stage = layout_coordinates_of(setup->plan, rank).at[AXIS_PIPELINE];
         double start_s =
             first_start_s(&all[(size_t)rank * (size_t)most], setup->schedule->ranks[stage].count);
-        begin_s = start_s < begin_s ? start_s : begin_s;
+        begin_s = fmin(begin_s, start_s);
     }
     for (int rank = 0; rank < size; rank++)
         keep_stage(session, rank, &all[(size_t)rank * (size_t)most], begin_s);

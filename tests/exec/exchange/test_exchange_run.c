@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct comm_api *const apis[] = { &comm_local, &comm_tcp };
@@ -233,6 +234,54 @@ START_TEST(summed_gradients_have_the_same_bits_on_all_ranks)
 }
 END_TEST
 
+/* --- groups ------------------------------------------------------------------------------- */
+
+static int num_new, num_open, fails_at; /* groups */
+
+static struct group *new_or_fail(struct comm *comm, const int *ranks, int count, struct err *err)
+{
+    (void)comm, (void)ranks, (void)count;
+    if (num_new++ == fails_at) {
+        err_set(err, ERR_SYSTEM, "group", "fails");
+        return NULL;
+    }
+    num_open++;
+    return calloc(1, sizeof(struct group));
+}
+
+static void free_and_count(struct group *group)
+{
+    num_open -= group != NULL;
+    free(group);
+}
+
+/* An exchange within and between nodes has three groups. If one cannot be made, none is left. */
+START_TEST(groups_that_cannot_be_made_leave_none)
+{
+    static const struct {
+        const char *word;
+        int num_groups;
+    } rows[] = { { "hierarchical", 3 }, { "ring", 1 } };
+    static const int ranks[] = { 0, 1, 2, 3 };
+    const struct comm_api api = { .group_new = new_or_fail, .group_free = free_and_count };
+    const struct exchange_ranks numbers = { 4, 2 };
+    for (int i = 0; i < LENGTH(rows); i++)
+        for (fails_at = 0; fails_at <= rows[i].num_groups; fails_at++) {
+            struct exchange exchange;
+            struct exchange_groups groups;
+            struct err err = { 0 };
+            num_new = num_open = 0;
+            ck_assert_msg(exchange_read(rows[i].word, &exchange, &err), "%s", err.msg);
+            bool ok = exchange_groups_new(&api, NULL, &exchange, &numbers, ranks, 2, &groups, &err);
+            ck_assert_int_eq(ok, fails_at == rows[i].num_groups);
+            ck_assert_int_eq(num_open, ok ? rows[i].num_groups : 0);
+            if (ok)
+                exchange_groups_free(&groups);
+            ck_assert_int_eq(num_open, 0);
+        }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("exchange");
@@ -240,6 +289,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, the_sum_of_1_2_3_and_1_0_1_is_2_2_4, 0, LENGTH(apis));
     tcase_add_loop_test(tc, every_exact_exchange_gives_the_sum, 0, LENGTH(apis));
     tcase_add_loop_test(tc, sent_bytes_equal_the_planned_bytes, 0, LENGTH(apis));
+    tcase_add_test(tc, groups_that_cannot_be_made_leave_none);
     tcase_add_test(tc, the_executor_has_every_registered_method);
     tcase_add_test(tc, a_backend_without_a_methods_kernel_is_refused_by_name);
     tcase_add_loop_test(tc, summed_gradients_have_the_same_bits_on_all_ranks, 0, LENGTH(apis));
