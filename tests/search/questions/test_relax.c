@@ -173,6 +173,20 @@ START_TEST(the_nearest_batches_equal_a_brute_force_loop)
 }
 END_TEST
 
+/* The batch is the only reason why no plan keeps the rules. */
+START_TEST(a_batch_is_suggested_if_only_the_batch_excludes_plans)
+{
+    struct search_request request = request_of(8, 12);
+    request.fix = "tp1 cp1 pp1 vpp1 mb1 sp0 zero1 recompute=full";
+    struct answer answer = run(&request);
+    ck_assert_int_eq(answer.result.num_exclusions, 1);
+    ck_assert_str_eq(answer.result.exclusions[0].rule, "batch");
+    check(find(&answer, RELAXED_BATCH, false), 8);
+    check(find(&answer, RELAXED_BATCH, true), 16);
+    release(&answer);
+}
+END_TEST
+
 START_TEST(the_nearest_numbers_of_gpus_equal_a_brute_force_loop)
 {
     int num_gpus = odd_cases[_i].num_gpus;
@@ -344,6 +358,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, the_nearest_numbers_of_gpus_equal_a_brute_force_loop, 0,
                         TURNS(NUM_ODD_CASES));
     tcase_add_test(cases, a_suggestions_plan_is_the_best_of_the_changed_request);
+    tcase_add_test(cases, a_batch_is_suggested_if_only_the_batch_excludes_plans);
     tcase_add_test(cases, fixed_interleaving_suggests_as_many_microbatches_as_stages);
     tcase_add_test(cases, a_fixed_word_that_excludes_every_plan_is_named);
     tcase_add_test(cases, fixed_words_that_only_jointly_exclude_every_plan_are_named_together);
