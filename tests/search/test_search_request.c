@@ -259,6 +259,32 @@ static struct standing rank_layout(const char *layout, struct arena *arena, stru
     return rank;
 }
 
+/* The searched words stay those of the request; the others become those of the plan. */
+START_TEST(a_request_that_includes_a_plan_takes_its_other_words)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct search_request request = new_request();
+    struct plan plan, expected;
+    bool ok =
+        plan_parse("tp2 pp2 dp4 mb2 sp zero1 stages=11,13 recompute=full", &arena, &request.base,
+                   &err) &&
+        plan_parse("cp2 pp4 dp2 mb4 vpp2 zero0 recompute=selective dtype=fp16 optimizer=sgd "
+                   "order=pp-dp-cp-tp stages=3x8",
+                   &arena, &plan, &err) &&
+        plan_parse("tp2 pp2 dp4 mb2 sp zero1 stages=11,13 recompute=full dtype=fp16 optimizer=sgd "
+                   "order=pp-dp-cp-tp",
+                   &arena, &expected, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    struct search_request wider = search_including(&request, &plan);
+    ck_assert_ptr_eq(wider.also, &plan);
+    ck_assert(plan_equal(&wider.base, &expected));
+    ck_assert_int_eq(wider.base.num_chunk_layers, 2);
+    ck_assert_int_eq(wider.base.mtp_place, request.base.mtp_place);
+    arena_release(&arena);
+}
+END_TEST
+
 START_TEST(a_layout_outside_the_space_is_ranked_against_it)
 {
     struct arena arena = { 0 };
@@ -476,6 +502,7 @@ static Suite *suite(void)
     tcase_add_test(cases, no_plan_above_the_accepted_risk_is_recommended);
     tcase_add_test(cases, a_plan_above_the_accepted_risk_still_fits_and_is_ranked);
     tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
+    tcase_add_test(cases, a_request_that_includes_a_plan_takes_its_other_words);
     tcase_add_test(cases, a_layout_outside_the_space_is_ranked_against_it);
     tcase_add_loop_test(cases, a_layout_that_breaks_a_rule_has_no_rank, 0, 3);
     tcase_add_test(cases, a_layout_that_the_system_cannot_run_has_no_rank);
