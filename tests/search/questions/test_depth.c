@@ -2,6 +2,7 @@
 
 #include "search/probe.h"
 #include "search/questions/depth.h"
+#include "search/splits.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 #include "tests/search/searching.h"
@@ -97,6 +98,21 @@ START_TEST(the_words_of_a_request_hold_at_that_depth)
 }
 END_TEST
 
+/* 64 layers fit, one in each chunk; the next even number, 128, does not. */
+START_TEST(one_layer_in_each_chunk_can_be_the_most)
+{
+    instance.system.gpu.memory_bytes = 30e9;
+    struct search_request request = instance_request(&instance);
+    struct depth depth;
+    struct err err = { 0 };
+    instance.model.batch = 16;
+    request.fix = "pp8 vpp8 mb1 recompute=none";
+    request.chunks = CHUNKS_EVEN;
+    ck_assert(search_depth(&request, &depth, &err));
+    ck_assert_int_eq(depth.most, 64);
+}
+END_TEST
+
 /* The first blocks are dense and the others have experts, which need far more memory. A deeper
  * model must not repeat the dense blocks. */
 START_TEST(first_dense_blocks_come_once_at_any_depth)
@@ -157,6 +173,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases_, the_answer_is_the_deepest_model_that_fits, 0, NUM_CASES);
     tcase_add_test(cases_, fixed_words_hold_at_the_largest_depth);
     tcase_add_loop_test(cases_, the_words_of_a_request_hold_at_that_depth, 0, LENGTH(words));
+    tcase_add_test(cases_, one_layer_in_each_chunk_can_be_the_most);
     tcase_add_test(cases_, first_dense_blocks_come_once_at_any_depth);
     tcase_add_test(cases_, if_one_layer_does_not_fit_the_depth_is_0);
     tcase_add_test(cases_, an_interrupted_search_for_depth_reports_it);
