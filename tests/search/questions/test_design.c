@@ -215,6 +215,33 @@ START_TEST(an_interruption_ends_the_design_search)
 }
 END_TEST
 
+static int polls_left;
+
+static bool after_some_polls(void)
+{
+    return polls_left-- <= 0;
+}
+
+/* The later a search with one worker is interrupted, the lower is the loss of its design. A size
+ * that was found is not replaced by an interrupted search of another size. */
+START_TEST(a_later_interruption_gives_no_worse_design)
+{
+    struct design_request request = asked(10);
+    double last = HUGE_VAL;
+    bool ends = false;
+    search.jobs = 1;
+    search.interrupted = after_some_polls;
+    for (int polls = 500; !ends; polls += polls / 8) {
+        polls_left = polls;
+        struct design design = design_of(&request);
+        ck_assert_double_le(design.best.loss, last);
+        last = design.best.loss;
+        ends = !design.was_interrupted;
+    }
+    ck_assert(isfinite(last));
+}
+END_TEST
+
 static Suite *design_suite(void)
 {
     Suite *suite = suite_create("design");
@@ -231,6 +258,7 @@ static Suite *design_suite(void)
     tcase_add_test(tcase, a_budget_used_up_by_serving_has_no_design);
     tcase_add_test(tcase, if_no_plan_fits_there_is_no_design);
     tcase_add_test(tcase, an_interruption_ends_the_design_search);
+    tcase_add_test(tcase, a_later_interruption_gives_no_worse_design);
     suite_add_tcase(suite, tcase);
     return suite;
 }
