@@ -47,7 +47,7 @@ const struct field fit_ran_fields[] = {
 const struct field fit_curve_fields[] = {
     { .name = "file", TEXT(fit_curve, file), .doc = "Profile that gets the curve: profiles/NAME." },
     { .name = "collective", .kind = FIELD_NAME, OF_CURVE(collective), .names = collective_names,
-      .doc = "What was measured." },
+      .doc = "Collective whose times the curve gives." },
     { .name = "ranks", .kind = FIELD_INT, OF_CURVE(num_ranks), .min = 2, .max = 1e6,
       .doc = "GPUs of the group; only rows with this number are used." },
     { .name = "nodes", .kind = FIELD_INT, OF_CURVE(num_nodes), .min = 1, .max = 1e6,
@@ -97,7 +97,8 @@ const struct field fit_constant_fields[] = {
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Source of these numbers." },
 };
 const struct field fit_rows_fields[] = {
-    { .name = "kind", TEXT(fit_rows, kind), .fallback = "runs", .doc = "What was measured." },
+    { .name = "kind", TEXT(fit_rows, kind), .fallback = "runs",
+      .doc = "What the rows measure: runs, products (matrix products), collectives or ops." },
     { .name = "data", TEXT(fit_rows, data), .fallback = "runs.csv",
       .doc = "File in calibration/measured, or a path that begins with . or /." },
     { .name = "name", TEXT(fit_rows, name), .fallback = "",

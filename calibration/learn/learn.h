@@ -4,11 +4,11 @@
  * A row is one measured run, a source the publication or user that it comes from. The logarithm of
  * a row's measured / predicted time is modelled as its source's shift plus the row's own scatter.
  * Sources that were left out of the fit in turn (calibration/left_out.json) give both: shifts have
- * a t distribution (shift_prior_find), which differs between new stacks, new GPUs and measured
- * ones. Scatter has a t distribution with two degrees of freedom, as a few rows of a source are far
- * off for reasons of their own: of 1, 1.5, 2, 3, 5 and 30 degrees, 2 are the likeliest for every
- * set of sources with one left out. So a row far from the others hardly counts (Lange, Little and
- * Taylor 1989, Robust statistical modeling using the t distribution).
+ * a t distribution (shift_prior_find), which differs between new stacks, new GPUs, and stacks and
+ * GPUs that were measured. Scatter has a t distribution with two degrees of freedom, as a few rows
+ * of a source are far off for reasons of their own: of 1, 1.5, 2, 3, 5 and 30 degrees, 2 are the
+ * likeliest for every set of sources with one left out. So a row far from the others hardly counts
+ * (Lange, Little and Taylor 1989, Robust statistical modeling using the t distribution).
  *
  * The shift is the sum of a part that a source's rows on all GPUs share and, for each GPU that was
  * never measured, a part that only its rows share (a hierarchical model: Gelman et al. 2013,

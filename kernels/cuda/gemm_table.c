@@ -54,7 +54,7 @@ static bool read_lines(const char *text, struct gemm_table *table, struct err *e
             snprintf(where, sizeof where, "line %d", line);
             return err_set(err, ERR_INPUT, where,
                            "expected %d decimal numbers and %d hexadecimal ones; without the file, "
-                           "products are tuned anew",
+                           "all products are tuned again",
                            NUM_FIELDS + 2, NUM_WORDS);
         }
         gemm_table_add(table, &choice);

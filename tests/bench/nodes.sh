@@ -47,5 +47,5 @@ show_errors() {
         awk -v what="$what" '{ at[NR] = $1 }
             END { printf "step time: median |error| %.1f %%, worst %.1f %% of %d %s\n",
                   100 * at[int((NR + 1) / 2)], 100 * at[NR], NR, what }'
-    printf 'load of the machine meanwhile: %s\n' "$(cut -d ' ' -f 1-3 /proc/loadavg)"
+    printf 'load average during the runs: %s\n' "$(cut -d ' ' -f 1-3 /proc/loadavg)"
 }

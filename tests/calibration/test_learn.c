@@ -49,7 +49,7 @@ static void make(const double *factor, int count)
     }
 }
 
-/* Returns what was learned of the stack on all GPUs, of which this one was measured. */
+/* Learns from the first `count` rows; returns what was learned about their stack. */
 static const struct learned_stack *learn(int count, const struct learned *earlier)
 {
     learn_from(made.cases, made.predictions, count, &prior, earlier, &made.lessons);

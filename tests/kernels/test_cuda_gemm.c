@@ -128,7 +128,7 @@ START_TEST(an_invalid_line_is_named)
 }
 END_TEST
 
-/* c[m, n] = a[m, k] b[n, k]^T of ones. */
+/* The product c[m, n] = a[m, k] b[n, k]^T, where all elements of a and b are 1. */
 static struct gemm_product product_of(long m, long n, long k, enum dtype dtype, const void *ones,
                                       void *c)
 {
@@ -263,8 +263,8 @@ START_TEST(a_product_with_a_bias_does_not_use_split_k)
 }
 END_TEST
 
-/* c[8, n] = a^T b, where a[k, 8] holds 1, 2, ... and b ones; the columns of a are summed too (the
- * bias gradient). */
+/* c[8, n] = a^T b, where a[k, 8] holds 1, 2, ... and all elements of b are 1; the columns of a are
+ * summed too (the bias gradient). */
 enum { MOST_K = 5, MOST_N = 16 };
 static struct gemm_product with_sums(long n, long k, float *c, float *sums)
 {

@@ -48,9 +48,10 @@ START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
         for (int kind = 0; kind < model_num_kinds(&presets[i].model); kind++) {
             struct model of = model_of_kind(&presets[i].model, kind);
             if (has_costs(&presets[i].model))
-                ck_assert_msg(weights(block(&of, 128), false) == model_layer_parameters(&of),
-                              "%s: parameters of blocks of kind %d are not those of the op list",
-                              of.name, kind);
+                ck_assert_msg(
+                    weights(block(&of, 128), false) == model_layer_parameters(&of),
+                    "%s: blocks of kind %d have another number of parameters than their op list",
+                    of.name, kind);
             arena_release(&arena);
         }
     free(presets);
