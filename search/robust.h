@@ -89,8 +89,9 @@ struct routing_flip {
  * this is missed. */
 struct routing_flip search_routing_flip(const struct robust_request *request);
 
-/* Needs at least one rival. It steps up to LARGEST_FLIP either way until the best plan changes,
- * then bisects: a change that reverts between two steps is missed. */
+/* Needs at least one rival. The search for a flip changes each factor in steps up to LARGEST_FLIP
+ * either way until the best plan changes, then bisects: a change that reverts between two steps is
+ * missed. */
 struct robustness search_robust(const struct robust_request *request);
 
 #endif

@@ -68,7 +68,8 @@ static bool is_same_token(const char *a, const char *b)
     return difference == 0;
 }
 
-/* The reason is sent to a rejected caller if it may be a rank of another run. */
+/* Whether the caller's greeting is correct. If it is not, but the caller may be a rank of another
+ * run, the reason is sent to it. */
 static bool is_welcome(const struct entrance *entrance, const struct caller *caller)
 {
     const struct place *place = entrance->place;

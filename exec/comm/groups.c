@@ -139,7 +139,8 @@ struct making {
     int *members;
 };
 
-/* Makes the group of a kind. A rank outside any such group also takes part, with no members. */
+/* Makes the group of a kind. A rank that is in no such group also calls group_new, with no
+ * members. */
 static bool make(const struct making *making, enum group_kind kind, int count, struct err *err)
 {
     const struct comm_api *api = making->groups->api;

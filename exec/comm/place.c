@@ -136,8 +136,8 @@ static bool read_token(struct place *place, struct err *err)
     return true;
 }
 
-/* `sign` is a variable that is set exactly in ranks of the launcher. For Slurm it is the variable
- * of the job's step, as a shell inside a job has SLURM_NTASKS but no step. */
+/* `sign` is a variable that is set only in the ranks that the launcher started. For Slurm it is the
+ * variable of the job's step, as a shell inside a job has SLURM_NTASKS but no step. */
 static const struct {
     const char *name, *sign;
     bool (*read)(struct place *place, struct err *err);

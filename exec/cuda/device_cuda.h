@@ -104,7 +104,7 @@ void cuda_stream_post(struct stream *stream, _Atomic uint32_t *word, uint32_t nu
 /* Work issued later on the stream runs once the word, in pinned memory, is at least `number`. */
 void cuda_stream_await(struct stream *stream, const _Atomic uint32_t *word, uint32_t number);
 
-/* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */
+/* exec/cuda/note_cuda.c: times at which streams reach given places, by the GPU's own clock. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);
 /* Delivers the requested times of a stream that has finished. */
 void cuda_notes_tell(struct stream *stream);

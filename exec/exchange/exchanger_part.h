@@ -63,7 +63,8 @@ struct exchange_runner {
     void (*begin)(struct exchanger *exchanger);
     /* Averages weights; NULL: the method does not. */
     void (*average)(struct exchanger *exchanger, const float *weights, float *out);
-    /* As exchange_keeps and exchanger_kept; NULL and no arrays if the method keeps nothing. */
+    /* The method's results of exchange_keeps and exchanger_kept; NULL and no arrays if it keeps
+     * nothing. */
     const char *keeps;
     int (*kept)(const struct exchanger *exchanger, struct kept *out);
     bool keeps_memory_alone; /* nothing is kept with memory=off */

@@ -18,7 +18,8 @@ struct power_factors {
     struct factored *tensors;
     int count;
     size_t left_elements, right_elements;
-    float *left, *right; /* P and the uncompressed tensors; Q^T */
+    float *left, *right; /* left: P of all tensors, and the uncompressed tensors; right: Q^T of all
+                            tensors */
 };
 
 static long elements_of(const struct factored *tensor)

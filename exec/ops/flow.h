@@ -43,7 +43,7 @@ void *flow_in_place(struct flow *flow, const struct op *op, int i);
 void *flow_add_in_place(struct flow *flow, const struct op *op);
 double flow_elements(const struct flow *flow, int value);
 enum value_form flow_form(const struct flow *flow, int value);
-/* Address of element `first` of an array of values; NULL for NULL. */
+/* Address of element `first` of an array of values; NULL if `values` is NULL. */
 void *flow_from(const struct flow *flow, const void *values, double first);
 /* Passes a value's own memory to the caller; NULL for NO_ID. */
 void *flow_take(struct flow *flow, int value);

@@ -1,6 +1,6 @@
 /* exec/plugin/plugin.h - plugins: parts of the program that need libraries which may be absent. A
- * plugin is a file simsearch-NAME.so. It is searched in $SIMSEARCH_PLUGINS if that is set, else
- * beside the program, then in ../lib/simsearch. */
+ * plugin is a file simsearch-NAME.so. The program looks for it in $SIMSEARCH_PLUGINS if that is
+ * set, else beside the program, then in ../lib/simsearch. */
 #ifndef EXEC_PLUGIN_PLUGIN_H
 #define EXEC_PLUGIN_PLUGIN_H
 

@@ -85,8 +85,8 @@ static bool run_steps(struct session *session, struct err *err)
 
 /* --- running a session -------------------------------------------------------------------- */
 
-/* Whether the cause lies outside this rank. A report of the watchdog takes precedence over later
- * failures, which it caused. */
+/* Whether the cause of the failure lies outside this rank. A report of the watchdog takes
+ * precedence over later failures, which it caused. */
 static bool was_interrupted(struct session *session, struct err *err)
 {
     struct watchdog *watchdog = session->on.watchdog;

@@ -146,7 +146,7 @@ static bool is_in_reach(struct hunt *hunt, const struct values *counts, int firs
 }
 
 /* Without a time limit, the search first finds out whether any number of GPUs meets the deadline.
- * If none does, it is done, and no number is searched twice. */
+ * If none does, the search ends there, without searching any number twice. */
 static void walk_counts(struct hunt *hunt, const struct values *counts)
 {
     struct deadline_result *result = hunt->result;

@@ -305,8 +305,8 @@ static bool holds_all(const struct stage_table *table,
     return holds;
 }
 
-/* The least longest time `of_s` of a stage that any division has. It is the time of some option, so
- * it is found by bisection over all options' times. */
+/* The smallest value that the longest `of_s` of a division's stages can take. It is the time of
+ * some option, so it is found by bisection over all options' times. */
 static double least_longest_s(const struct stage_table *table,
                               double (*of_s)(const struct stage_option *option),
                               struct arena *arena)
