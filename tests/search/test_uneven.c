@@ -463,7 +463,7 @@ static const struct {
     { "pp2", true, false, false, 2, "; with 1f1b also uneven chunks" },
     { "pp2", true, false, true, 0,
       "; with 1f1b also uneven chunks; " RING
-      "; with uneven stages, selective recompute is that of attention's core" },
+      "; with uneven stages, selective recompute repeats only attention's core" },
     { "pp2 vpp1", true, true, true, 0,
       "; with 1f1b also uneven chunks and other layers or modules recomputed on each stage" },
     { "pp2 vpp2 schedule=interleaved", true, false, false, 0,
@@ -479,7 +479,7 @@ static const struct {
       "; no uneven stages with a schedule with two copies of the model" },
     { "pp2 vpp1 stages=2,2", true, false, false, 0, "; no uneven stages with given chunks" },
     { "pp2 recompute=block:1", true, false, false, 0,
-      "; no uneven stages with given blocks of recompute" },
+      "; no uneven stages with a given list of recomputed layers" },
 };
 
 START_TEST(the_name_of_the_space_states_how_stages_are_divided)

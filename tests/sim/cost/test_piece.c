@@ -196,6 +196,7 @@ START_TEST(without_overlap_a_list_takes_the_sum_of_its_ops)
     struct layer_options options = { .flash_attention = attention != ATTENTION_UNFUSED,
                                      .fusions = machine.stack.fusions,
                                      .unfused = &machine.stack.unfused,
+                                     .norm_reads_twice = machine.stack.norm_reads_twice,
                                      .dtype = precision_dtype(plan.precision),
                                      .gradient_bytes =
                                          dtype_bytes((enum dtype)plan.gradient_dtype) };
