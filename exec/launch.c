@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -321,7 +322,7 @@ static int patience_ms(const struct launcher *launcher)
     if (launcher->asked == 0 || launcher->killed)
         return -1;
     double left_s = launcher->kill_s - clock_now_s();
-    return left_s <= 0 ? 0 : left_s > 1000 ? 1000000 : (int)(1000 * left_s) + 1;
+    return (int)fmin(1e6, ceil(1000 * fmax(0, left_s)));
 }
 
 static void wait_for_news(struct launcher *launcher, struct pollfd *polls)

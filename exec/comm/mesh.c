@@ -79,8 +79,7 @@ static bool receive_report(struct mesh *mesh, int *fds, struct socket_limit limi
         if (is_report && !is_open(*seat)) {
             struct sockaddr_storage *address = &mesh->addresses[greeting.rank];
             socklen_t size = sizeof *address;
-            if (*seat >= 0)
-                close(*seat);
+            close(*seat); /* has no effect on -1 */
             *seat = fd;
             getpeername(fd, (struct sockaddr *)address, &size);
             socket_set_port(address, greeting.port);
@@ -309,8 +308,6 @@ bool mesh_connect(struct mesh *mesh, int number, const int *ranks, int num_ranks
 {
     struct socket_limit limit = limit_of(mesh);
     bool calls = true;
-    for (int i = 0; i < num_ranks; i++)
-        fds[i] = -1;
     for (int i = 0; i < num_ranks; i++) {
         if (ranks[i] == mesh->place.rank) {
             calls = false;

@@ -19,8 +19,9 @@ struct mesh *mesh_new(const struct comm_options *options, bool *is_lost, struct 
 void mesh_free(struct mesh *mesh);
 
 /* Opens one socket to each of `ranks` (-1 for this rank). All of them call it with the same number,
- * and each number is used once. `fds` has space for num_ranks sockets, which the caller closes. On
- * failure all sockets are closed and -1; where = "rank R", the rank that did not answer. */
+ * and each number is used once. `fds` has space for num_ranks sockets, -1 at first, which the
+ * caller closes. On failure all sockets are closed and -1; where = "rank R", the rank that did not
+ * answer. */
 bool mesh_connect(struct mesh *mesh, int number, const int *ranks, int num_ranks, int *fds,
                   struct err *err);
 

@@ -732,10 +732,15 @@ START_TEST(an_absent_rank_is_named_after_the_time_limit)
     rank_job_listen(&job);
     struct place place = { .size = 2, .meeting_fd = job.meeting_fd };
     struct err err = { 0 };
-    struct comm *comm = comm_tcp.open(
-        &(struct comm_options){ .place = &place, .device = &device_host, .patience_s = 0.05 },
-        &err);
+    _Atomic uint32_t word = 0;
+    struct listening listening = { .word = &word };
+    struct comm *comm = comm_tcp.open(&(struct comm_options){ .place = &place,
+                                                              .device = &device_host,
+                                                              .patience_s = 0.05,
+                                                              .listener = { hear, &listening } },
+                                      &err);
     ck_assert_ptr_null(comm);
+    ck_assert_int_eq(atomic_load(&listening.times), 1);
     ck_assert_int_eq(err.code, ERR_SYSTEM);
     ck_assert_str_eq(err.where, "rank 1");
 }
@@ -745,8 +750,13 @@ START_TEST(a_launcher_without_a_meeting_address_has_its_own_error)
 {
     struct place place = { .launcher = "mpirun", .size = 2, .meeting_fd = -1 };
     struct err err = { 0 };
-    ck_assert_ptr_null(
-        comm_tcp.open(&(struct comm_options){ .place = &place, .device = &device_host }, &err));
+    _Atomic uint32_t word = 0;
+    struct listening listening = { .word = &word };
+    ck_assert_ptr_null(comm_tcp.open(&(struct comm_options){ .place = &place,
+                                                             .device = &device_host,
+                                                             .listener = { hear, &listening } },
+                                     &err));
+    ck_assert_int_eq(atomic_load(&listening.times), 0); /* no rank is lost */
     ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 }
 END_TEST
