@@ -94,20 +94,23 @@ static void check_limit(const struct search_request *request, const struct searc
     evaluators_release(&evaluators);
 }
 
-/* With a limit of the step time the lower bound still holds for all plans of the space. Below the
- * fastest plan's time no plan is found, and the bound is at least the limit or that of the excluded
- * families. */
-static void check_limited_bound(const struct search_request *asked, double best_s, uint64_t seed)
+/* With a limit of the step time below that of the fastest plan, the lower bound still holds for all
+ * plans of the space, and all candidates are counted. */
+static void check_limited_bound(const struct search_request *asked, const struct search_result *all,
+                                uint64_t seed)
 {
     static const double shares[] = { 1e-9, 0.9, 0.9999 };
     for (int i = 0; i < LENGTH(shares); i++) {
         struct search_request request = *asked;
         struct search_result within;
-        request.limit_s = shares[i] * best_s;
+        request.limit_s = shares[i] * all->top[0].prediction.step_s;
         request.without_hints = true;
         find(&request, "bnb", &within, seed);
         ck_assert_double_gt(within.lower_bound_s, 0);
-        ck_assert_double_le(within.lower_bound_s, best_s);
+        ck_assert_double_le(within.lower_bound_s, all->top[0].prediction.step_s);
+        ck_assert_double_eq(within.candidates, all->candidates);
+        ck_assert_double_eq(within.candidates,
+                            within.evaluated + within.bounded + within.infeasible);
         search_result_release(&within);
     }
 }
@@ -139,7 +142,7 @@ START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
             ck_assert_double_eq(bnb.lower_bound_s, all.top[0].prediction.step_s);
             check_limit(&request, &all, seed);
             if (seed % 3 == 0)
-                check_limited_bound(&request, all.top[0].prediction.step_s, seed);
+                check_limited_bound(&request, &all, seed);
         }
         bounded += bnb.bounded;
         fits += all.evaluated;

@@ -99,6 +99,18 @@ START_TEST(failures_do_not_change_a_search_for_step_time)
 }
 END_TEST
 
+START_TEST(an_interrupted_search_for_cost_proves_nothing)
+{
+    struct search_request request = instance_request(&instance);
+    request.objective = OBJECTIVE_COST;
+    request.interrupted = always;
+    struct search_result result = search_of(&request);
+    ck_assert(result.was_interrupted);
+    ck_assert(!result.proved_optimal);
+    search_result_release(&result);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("effective");
@@ -107,6 +119,7 @@ static Suite *suite(void)
     tcase_add_test(cases, the_cheapest_plan_has_the_shortest_run_with_failures);
     tcase_add_test(cases, without_tokens_cost_and_time_rank_plans_alike);
     tcase_add_test(cases, failures_do_not_change_a_search_for_step_time);
+    tcase_add_test(cases, an_interrupted_search_for_cost_proves_nothing);
     suite_add_tcase(s, cases);
     return s;
 }

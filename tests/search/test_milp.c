@@ -290,6 +290,9 @@ START_TEST(floors_of_sum_and_longest_pass_equal_enumeration)
             ck_assert_double_eq(division_least_longest_s(&problem), longest_s);
         else
             ck_assert_double_le(division_least_longest_s(&problem), longest_s);
+        problem.num_layers = 1000; /* more than all stages hold */
+        ck_assert_double_eq(division_least_longest_s(&problem), HUGE_VAL);
+        ck_assert_double_eq(division_least_sum_s(&problem), HUGE_VAL);
         arena_reset(&arena, mark);
     }
 }

@@ -2,6 +2,7 @@
 
 #include "search/splits.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,11 +70,60 @@ START_TEST(usual_models_have_these_splits)
 }
 END_TEST
 
+/* Layers of the last stage: as many whole layers in each chunk as, with the head, take no longer
+ * than a middle stage. With several chunks a stage has at least one layer in each. */
+static int light_last(int middle, int vpp, double head)
+{
+    int last = vpp * (int)floor((middle - head) / vpp), least = vpp == 1 ? 0 : vpp;
+    return last < least ? least : last;
+}
+
+/* The split with a light last stage, found by trying every number of layers of the middle stages;
+ * 0: there is none. */
+static int middle_by_hand(int layers, int pp, int vpp, double head)
+{
+    int middle = vpp;
+    while (middle * pp < layers + head ||
+           layers - (pp - 2) * middle - light_last(middle, vpp, head) > middle)
+        middle += vpp;
+    int last = light_last(middle, vpp, head), first = layers - (pp - 2) * middle - last;
+    return last < middle && first >= (vpp == 1 ? 0 : vpp) ? middle : 0;
+}
+
+START_TEST(the_middle_stages_of_a_light_split_have_the_fewest_layers)
+{
+    int found = 0;
+    for (int layers = 8; layers <= 64; layers++)
+        for (int pp = 3; pp <= 8; pp++)
+            for (int vpp = 1; vpp <= 3; vpp++) {
+                struct model model = { .layers = layers };
+                double head = 0.4 + layers % 5;
+                struct split_request request = { .model = &model,
+                                                 .pp = pp,
+                                                 .vpp = vpp,
+                                                 .space = CHUNKS_MEGATRON,
+                                                 .head_layers = head };
+                struct splits splits = splits_of(&request, &arena);
+                int middle = middle_by_hand(layers, pp, vpp, head);
+                for (int i = 0; i < splits.count; i++) {
+                    if (splits.at[i].kind != SPLIT_LIGHT_LAST)
+                        continue;
+                    ck_assert_int_eq(splits.at[i].layers[1] * vpp, middle);
+                    ck_assert_int_eq(splits.at[i].layers[pp - 1] * vpp,
+                                     light_last(middle, vpp, head));
+                    found++;
+                }
+            }
+    ck_assert_int_gt(found, 100);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("search/splits");
     TCase *shapes = tcase_create("splits");
     tcase_add_checked_fixture(shapes, NULL, release);
+    tcase_add_test(shapes, the_middle_stages_of_a_light_split_have_the_fewest_layers);
     tcase_add_loop_test(shapes, usual_models_have_these_splits, 0, LENGTH(cases));
     suite_add_tcase(s, shapes);
     return s;

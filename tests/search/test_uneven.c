@@ -496,6 +496,8 @@ START_TEST(the_name_of_the_space_states_how_stages_are_divided)
     request.interrupted = always;
     struct search_result result = search_of(&request);
     const char *fixed = strstr(result.space_name, named[_i].fix);
+    bool picks = strstr(result.space_name, "of the fastest modules that fit") != NULL;
+    ck_assert_int_eq(picks, named[_i].modules);
     ck_assert_ptr_nonnull(fixed);
     const char *end = fixed + strlen(named[_i].fix);
     size_t length = named[_i].stage_types > 0 ? strlen(named[_i].end) : strlen(end);
