@@ -1,7 +1,6 @@
 /* Compares what a session reports with the steps of its ranks. Ranks are threads. */
 #include "exec/run/session.h"
 
-#include "base/file.h"
 #include "exec/run/rank_reduce.h"
 #include "exec/run/rank_state.h"
 #include "sim/plan/lowering.h"
@@ -13,18 +12,14 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { MOST_RANKS = 4, STEPS = 5 };
 
 static struct local_world *world;
 static const struct kernel_api *kernels = &kernels_host;
-static const struct device_api *device_api = &device_host;
 static _Thread_local int own_rank; /* each rank is a thread */
 
 static struct comm *open_in_world(const struct comm_options *options, struct err *err)
@@ -122,10 +117,10 @@ static void try_to_train(const char *layout, const struct parity_run *asked,
         .data_ranks = { run->plan.dp, 1 },
     };
     options.setup = &setup;
-    options.device_api = device_api;
+    options.device_api = &device_host;
     options.kernel_api = kernels;
     options.comm_api = &comm;
-    options.watchdog_s = options.watchdog_s > 0 ? options.watchdog_s : 60;
+    options.watchdog_s = 60;
     run_ranks(run, &options);
 }
 
@@ -386,58 +381,6 @@ START_TEST(a_trace_counts_the_ops_of_one_step_on_all_ranks)
 }
 END_TEST
 
-/* --- standstill ----------------------------------------------------------------------------- */
-
-static atomic_int num_aborts;
-
-static void abort_and_count(struct device *device)
-{
-    device_host.abort(device);
-    atomic_fetch_add(&num_aborts, 1);
-}
-
-static void wait_on_rank_1(struct kernels *context, struct stream *stream, const struct clip *clip)
-{
-    for (int i = 0; own_rank == 1 && atomic_load(&num_aborts) < 2 && i < 10000; i++)
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    kernels_host.clip(context, stream, clip);
-}
-
-/* Rank 1 stands still while it issues its first step, until the watchdogs have stopped both
- * devices. Both ranks end with the watchdog's cause. Their status files say that they wait for the
- * step. */
-START_TEST(a_standstill_ends_all_ranks_with_a_status_file)
-{
-    struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
-    struct kernel_api waiting = kernels_host;
-    struct device_api counting = device_host;
-    struct session_options options = { .steps = 2,
-                                       .checkpoint = checkpoint_folder,
-                                       .watchdog_s = 0.2 };
-    struct sessions run = { 0 };
-    waiting.clip = wait_on_rank_1;
-    counting.abort = abort_and_count;
-    kernels = &waiting;
-    device_api = &counting;
-    try_to_train("dp2 mb1", &asked, options, &run);
-    for (int rank = 0; rank < 2; rank++) {
-        const struct job *job = &run.ranks[rank];
-        char path[120], *text, where[16], waits[64];
-        struct err err = { 0 };
-        ck_assert(!job->ok && job->result.is_interrupted);
-        snprintf(where, sizeof where, "rank %d", rank);
-        ck_assert_str_eq(job->err.where, where);
-        ck_assert_msg(strncmp(job->err.msg, "no progress for ", 16) == 0, "%s", job->err.msg);
-        snprintf(path, sizeof path, "%s/rank-%d.status", checkpoint_folder, rank);
-        ck_assert_msg(text = file_read(path, 10000, NULL, &err), "%s", err.msg);
-        snprintf(waits, sizeof waits, "\nrank %d waits for the end of a step\n", rank);
-        ck_assert_msg(strstr(text, waits), "%s", text);
-        free(text);
-    }
-    release(&run);
-}
-END_TEST
-
 /* --- numbers of all ranks ----------------------------------------------------------------- */
 
 enum { MOST_NUMBERS = 257 };
@@ -632,7 +575,6 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, of_replicas_that_diverge_apart_the_first_is_named, 0, LENGTH(apart));
     tcase_add_test(tc, a_session_ends_at_the_first_spike);
     tcase_add_loop_test(tc, a_trace_counts_the_ops_of_one_step_on_all_ranks, 0, LENGTH(layouts));
-    tcase_add_test(tc, a_standstill_ends_all_ranks_with_a_status_file);
     tcase_add_test(tc, sums_and_maxima_are_of_all_ranks);
     tcase_add_test(tc, all_ranks_learn_that_one_failed);
     tcase_add_loop_test(tc, pieces_keep_what_the_plan_says_in_padded_stores, 0, LENGTH(kept));
