@@ -226,6 +226,20 @@ START_TEST(of_ranks_that_lost_another_the_first_is_named)
 }
 END_TEST
 
+/* Both ranks answer a signal with a command. Rank 1 runs `first` as soon as rank 0 is ready for the
+ * signal, which a file tells. */
+static void fill_script(char script[400], const char *answer, const char *signal, const char *first)
+{
+    char ready[64];
+    snprintf(ready, sizeof ready, "/tmp/test_launch.%d", (int)getpid());
+    unlink(ready);
+    snprintf(script, 400,
+             "trap '%s' %s; if [ $SIMSEARCH_RANK = 0 ]; then : >%s; else "
+             "while [ ! -e %s ]; do sleep 0.01; done; rm %s; %s; fi; "
+             "while :; do sleep 0.01; done",
+             answer, signal, ready, ready, ready, first);
+}
+
 /* Rank 1 ends first, so rank 0 is asked to end. Rank 0 explains the failure if it was killed and
  * rank 1 was not, or if it failed and rank 1 only lost another rank (exit code 75). */
 static const struct {
@@ -249,11 +263,8 @@ START_TEST(the_rank_that_explains_a_failure_best_is_named)
 {
     int status;
     struct err err = { 0 };
-    char script[200];
-    snprintf(script, sizeof script,
-             "trap '%s' TERM; [ $SIMSEARCH_RANK = 1 ] && { sleep 0.05; %s; }; "
-             "while :; do sleep 0.01; done",
-             ends[_i].asked, ends[_i].first);
+    char script[400];
+    fill_script(script, ends[_i].asked, "TERM", ends[_i].first);
     ck_assert(!launch_shell(script, 2, 5, &status, &err));
     ck_assert_str_eq(err.where, ends[_i].where);
     ck_assert_msg(strncmp(err.msg, ends[_i].msg, strlen(ends[_i].msg)) == 0, "%s", err.msg);
@@ -273,11 +284,9 @@ START_TEST(an_interrupted_launcher_ends_all_ranks)
 {
     int status;
     struct err err = { 0 };
-    char script[200];
-    snprintf(script, sizeof script,
-             "trap '%s' %s; [ $SIMSEARCH_RANK = 1 ] && { sleep 0.05; kill -%s $PPID; }; "
-             "while :; do sleep 0.01; done",
-             interrupts[_i].answer, interrupts[_i].signal, interrupts[_i].signal);
+    char script[400], interrupt[40];
+    snprintf(interrupt, sizeof interrupt, "kill -%s $PPID", interrupts[_i].signal);
+    fill_script(script, interrupts[_i].answer, interrupts[_i].signal, interrupt);
     ck_assert(!launch_shell(script, 2, 5, &status, &err));
     ck_assert_int_eq(err.code, ERR_SYSTEM);
     ck_assert_str_eq(err.where, "launch");
