@@ -361,6 +361,31 @@ END_TEST
 
 /* Up to the reported coefficient of variation of routing the choice is the fastest candidate; above
  * it another plan is. */
+/* At the tipping point the other plan is the best, and the way back is as short as the last step of
+ * the bisection. */
+START_TEST(the_way_back_from_the_tipping_point_is_short)
+{
+    const double within = 0.9;
+    struct robust_request request = new_request(0.1);
+    struct tipping_point there = search_tipping_point(&request, within);
+    struct scored_plan rivals[NUM_RIVALS];
+    struct system at = machine;
+    struct arena arena = { 0 };
+    ck_assert_int_ge(there.cost_class, 0);
+    memcpy(rivals, found.top, sizeof rivals);
+    rivals[0] = found.top[there.flip.to];
+    rivals[there.flip.to] = found.top[0];
+    cost_classes[there.cost_class].scale(&at, there.flip.factor, &arena);
+    request.system = &at;
+    request.rivals = rivals;
+    struct tipping_point back = search_tipping_point(&request, within);
+    ck_assert_int_ge(back.cost_class, 0);
+    ck_assert_double_le(fabs(back.flip.factor - 1),
+                        within / 256 * (1 + 1 / there.flip.factor) + 1e-9);
+    arena_release(&arena);
+}
+END_TEST
+
 START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
 {
     struct err err = { 0 };
@@ -412,6 +437,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, a_class_scales_its_constants_and_no_others, 0, num_cost_classes);
     tcase_add_test(cases, scaling_a_class_copies_the_profiles_curves);
     tcase_add_test(cases, the_best_plan_changes_exactly_at_the_reported_factor);
+    tcase_add_test(cases, the_way_back_from_the_tipping_point_is_short);
     tcase_add_test(cases, no_class_changes_the_best_plan_before_the_tipping_point);
     tcase_add_test(cases, the_best_plan_changes_at_the_reported_routing_deviation);
     suite_add_tcase(s, cases);

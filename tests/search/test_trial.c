@@ -581,6 +581,49 @@ static struct course follow(const struct scene *scene, const double *truth_s, bo
     return course;
 }
 
+/* --- the plan of a trial ---------------------------------------------------------------------- */
+
+/* Rivals on 16 H100, and the replicas of their trials; 0: the system cannot run the plan. */
+static const struct {
+    const char *layout;
+    double memory_bytes;
+    int dp;
+} rivals_to_try[] = {
+    { "tp2 dp8 mb1 zero1", 80e9, 1 }, /* fits on one tensor group */
+    { "dp16 mb1 zero1", 17e9, 8 },    /* fits when eight ranks share the optimizer's state */
+    { "tp2 dp8 mb1 zero1", 1e9, 8 },  /* fits nowhere: the whole rival */
+    { "tp2 dp8 mb1 dtype=fp8-mx", 80e9, 0 },
+};
+
+START_TEST(a_trial_is_the_rival_on_the_fewest_replicas_that_fit)
+{
+    struct system system;
+    struct model model;
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan rival;
+    check_ok(system_load("dgx-h100", "megatron-core", 16, &system, &err), &err);
+    check_ok(model_load("gpt3-1.3b", &model, &err), &err);
+    model.batch = 64;
+    system.gpu.memory_bytes = rivals_to_try[_i].memory_bytes;
+    check_ok(plan_parse(rivals_to_try[_i].layout, &arena, &rival, &err), &err);
+    struct trial_place place = { &system, &model, 1 };
+    struct trial trial = trial_of(&place, &rival, 3, &arena);
+    int dp = rivals_to_try[_i].dp;
+    ck_assert_int_eq(trial.gpus, dp * rival.tp);
+    if (dp > 0) {
+        ck_assert_int_eq(trial.rival, 3);
+        ck_assert_double_eq(trial.batch, 64.0 / rival.dp * dp);
+        ck_assert_int_eq(trial.plan.plan.dp, dp);
+        ck_assert_int_eq(trial.plan.plan.zero, dp > 1);
+        ck_assert(trial_is_of(&trial.plan.plan, &rival));
+        ck_assert_int_eq(trial.plan.prediction.fits, rivals_to_try[_i].memory_bytes > 2e9);
+    }
+    arena_release(&arena);
+    system_release(&system);
+}
+END_TEST
+
 START_TEST(few_trials_suffice_for_a_sure_choice)
 {
     static struct scene scene;
@@ -646,6 +689,8 @@ static Suite *suite(void)
     tcase_add_test(laws, a_stack_without_widths_has_the_error_of_its_profile);
     suite_add_tcase(s, laws);
     TCase *truths = tcase_create("truths");
+    tcase_add_loop_test(truths, a_trial_is_the_rival_on_the_fewest_replicas_that_fit, 0,
+                        LENGTH(rivals_to_try));
     tcase_add_test(truths, few_trials_suffice_for_a_sure_choice);
     suite_add_tcase(s, truths);
     return s;
