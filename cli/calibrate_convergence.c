@@ -1,5 +1,5 @@
-/* cli/calibrate_convergence.c - "calibrate --convergence": fits the constants of convergence on
- * losses reported by `run --json`. */
+/* cli/calibrate_convergence.c - "calibrate --convergence": fits the constants of the convergence
+ * theory (sim/campaign/convergence.h) to losses that `run --json` reported. */
 #include "cli/calibrate_convergence.h"
 
 #include "base/arena.h"
@@ -246,10 +246,10 @@ static void show(const struct convergence_file *file, const struct descent_fit *
  * least value has fallen to the noise; without noise it never ends. */
 static bool check_noise(const struct descent_fit *fit, struct err *err)
 {
-    return fit->is_fitted[DESCENT_NOISE] ||
-           err_set(err, ERR_INPUT, "noise",
-                   "these losses show no noise, so the lengths of transients cannot be fitted; use "
-                   "longer runs, or a higher --rate");
+    return fit->is_fitted[DESCENT_NOISE] || err_set(err, ERR_INPUT, "noise",
+                                                    "these losses show no noise, so the steps that "
+                                                    "an exchange adds cannot be fitted; use "
+                                                    "longer runs, or a higher --rate");
 }
 
 static int tell(const struct options *options, const struct loss_runs *runs,

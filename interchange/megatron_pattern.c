@@ -119,8 +119,8 @@ static bool is_pattern(const char *letters, int layers, int first_dense, int ste
     return true;
 }
 
-/* Sets first_dense and moe_step of the model from letters: the first layers are dense, then every
- * step-th layer has experts, counted from layer step - 1. */
+/* Sets first_dense and moe_step of the model from letters. A layer has experts if its index,
+ * counted from 0, is at least first_dense and is moe_step - 1 plus a multiple of moe_step. */
 static bool set_pattern(const char *letters, struct model *model, struct err *err)
 {
     int dense = (int)strspn(letters, "0");

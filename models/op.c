@@ -162,8 +162,8 @@ double op_saved_bytes(const struct ops *forward, const struct op *op)
     return bytes;
 }
 
-/* Whether recompute of the attention core recomputes the value; it does when only ops of the core
- * keep it. */
+/* Whether recompute of the attention core frees the value that `op` keeps. It does if the core
+ * makes the value and only ops of the core keep it; the value counts at the last of these ops. */
 static bool op_remakes(const struct ops *forward, const struct op *op, int value)
 {
     if (op->region != REGION_ATTENTION_CORE)

@@ -15,9 +15,9 @@
  *   pp           divisors of the GPUs
  *   vpp, stages  the splits of search/splits.h (divisions of layers over chunks), or one even split
  *                if there is none
- *   recompute    none selective full; where full does not fit, full:K replaces it, as both take
- *                equally long; K is the least with which it fits, or else the K with the least
- *                memory
+ *   recompute    none selective full; where full does not fit, full:K (the input of every K-th
+ *                layer is kept) replaces it, as both take equally long; K is the least with which
+ *                the plan fits, or else the K with the least memory
  *   zero         0 1 2 3
  *
  * and dp takes the remaining GPUs. A fixed word replaces its list by its one value, which the list
@@ -123,14 +123,15 @@ struct visitor {
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
 
-/* The walk of a block in two steps. A family is the set of candidates of a block with one split;
- * they differ only in recompute and zero. The visitor receives the family's first candidate, which
- * may break rules of recompute or zero. Families that break another rule are excluded as a
- * whole. */
+/* The walk of a block family by family. A family is the set of candidates of a block with one
+ * split; they differ only in recompute and zero. space_walk_families visits the first candidate of
+ * each family, which may break rules of recompute or zero; families that break another rule are
+ * excluded as a whole. space_walk_family (below) then visits the candidates of one family. */
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
 /* space_walk_families in two steps, between which a bound may leave out the whole block.
  * space_begin_block sets `first` to a plan of the block and returns the number of its families. 0:
- * there are none, and all candidates of the block were excluded. space_walk_begun visits them. */
+ * there are none, and all candidates of the block were excluded. space_walk_begun then visits the
+ * families. */
 int space_begin_block(const struct space *space, size_t block, const struct visitor *visitor,
                       struct plan *first);
 bool space_walk_begun(const struct space *space, size_t block, const struct plan *first,
@@ -165,8 +166,8 @@ int space_split_of(const struct space *space, const struct plan *plan);
  * split; space_check returns the first rule that a candidate breaks, or NULL. */
 bool space_has_split(const struct space *space, int pp_index, int split);
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
-/* Whether the plan keeps the rule of ZeRO, which no recompute and no division into chunks
- * changes. */
+/* Whether the plan's ZeRO stage keeps its rule and is supported with the plan's pipeline. The
+ * result is the same for every recompute and every division into chunks. */
 bool space_may_shard(const struct space *space, const struct plan *plan);
 
 #endif

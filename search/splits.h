@@ -1,8 +1,9 @@
 /* search/splits.h - ways to divide the layers of a model over the chunks of a pipeline, and to
  * place its MTP modules (multi-token prediction).
  *
- * These are the splits that Megatron-Core's arguments and layout strings can express. Divisions
- * that need a full list are searched by search/uneven. */
+ * These are the splits that Megatron-Core's arguments can express, or layout strings with nearly
+ * equal stages. All other divisions, which need the number of layers of every stage, are searched
+ * by search/uneven. */
 #ifndef SEARCH_SPLITS_H
 #define SEARCH_SPLITS_H
 
@@ -20,11 +21,11 @@ enum split_kind {
     SPLIT_EMBEDDING,
     SPLIT_LOSS, /* the loss counts as a layer: k - 1 in the last chunk (account_for_loss_in_...) */
     SPLIT_BOTH, /* embedding and loss both count as layers */
-    /* the loss counts as two layers: k - 2 in the last chunk. This and the other splits marked
-     * with (h) are listed if the head takes half a layer or more */
+    /* the loss counts as two layers: k - 2 in the last chunk. This split and those marked with
+     * (h) are listed only if head and loss have at least half the FLOPs of a layer */
     SPLIT_LOSS_TWICE,
-    /* one layer less in the last chunk, then also in the first, the second and so on; used only if
-     * no other split divides the layers over these stages */
+    /* as many chunks as necessary have one layer less: the last chunk, then the first, the second
+     * and so on; used only if no split above divides the layers over these stages */
     SPLIT_NEARLY,
     /* the first and the last stage have different numbers of layers from the others, and the last
      * stage, with the head, takes no longer than the others (num_layers_in_first_pipeline_stage,
@@ -33,10 +34,10 @@ enum split_kind {
     SPLIT_LIGHTER_LAST, /* the same with one layer less in each chunk of the last stage (h) */
     /* equal chunks, but one layer of the last chunk moves to a stage in the middle (h) */
     SPLIT_ONE_MOVED,
-    /* Splits for models with MTP modules. All other splits have these modules in the chunk of the
-     * head and the last layers. The other chunks differ by at most one layer; a module counts as a
-     * layer. In Megatron's layout strings, t is a layer, m a module, L the loss and | begins a
-     * chunk. */
+    /* The next three splits are for models with MTP modules. All other splits have these modules in
+     * the chunk of the head and the last layers. In the next three splits, the chunks with layers
+     * differ by at most one layer, where a module counts as a layer. In Megatron's layout strings,
+     * t is a layer, m a module, L the loss and | begins a chunk. */
     SPLIT_ENDS_ALONE,  /* "|mL": modules and head are a chunk without layers */
     SPLIT_HEAD_ALONE,  /* "tm|L": the head is a chunk without layers; the modules are in the chunk
                           before it */

@@ -149,8 +149,6 @@ static double sum_element_bytes(const char *layout)
     return strstr(layout, "accumulate bf16") ? 2 : 0;
 }
 
-/* Reads a matrix product. The profile's measured points are removed, so that only the formula is
- * fitted. */
 static bool read_product(const struct table *table, struct micro *out, bool *known, struct err *err)
 {
     struct op *op = &out->op;
@@ -175,6 +173,7 @@ static bool read_product(const struct table *table, struct micro *out, bool *kno
     return true;
 }
 
+/* Removes the profile's measured points, so that only the formula is fitted. */
 bool micros_load_products(const char *path, const struct fit_rows *rows, struct system *system,
                           struct arena *arena, struct micros *out, struct err *err)
 {
@@ -195,8 +194,8 @@ static bool find_collective(const char *name, enum collective *out)
     return false;
 }
 
-/* Reads a collective. Groups that are spread over nodes in another way than the cluster's ranks are
- * skipped. The profile's measured curves are removed, so that only the formula is fitted. */
+/* Reads a collective. Skips a group that was spread over more or fewer nodes than the same number
+ * of ranks of the cluster. */
 static bool read_collective(const struct table *table, struct micro *out, bool *known,
                             struct err *err)
 {
@@ -219,6 +218,7 @@ static bool read_collective(const struct table *table, struct micro *out, bool *
     return true;
 }
 
+/* Removes the profile's measured curves, so that only the formula is fitted. */
 bool micros_load_collectives(const char *path, const struct fit_rows *rows, struct system *system,
                              struct arena *arena, struct micros *out, struct err *err)
 {

@@ -66,7 +66,8 @@ static double write_in(const char *folder, size_t bytes, int rank)
     return took_s;
 }
 
-/* All ranks write at the same time, so the mean of their times is used for all. */
+/* All ranks write at the same time, so the rate is the sum of their bytes divided by the mean of
+ * their times. */
 bool disk_rate_measure(struct host_rank *host, const char *folder, double bytes,
                        double *bytes_per_s, struct err *err)
 {

@@ -1,7 +1,8 @@
-/* cli/input/options.h - the options of all commands: one table that parses, checks and documents.
+/* cli/input/options.h - the options of all commands: one table by which they are parsed, checked
+ * and documented.
  *
- * A row's field reads and bounds the value. Values are stored as typed. The command combines them,
- * for example to derive a cluster from a GPU or a batch from tokens. */
+ * A row's field reads and bounds the value. Values are stored as the user gave them. The command
+ * combines them, for example to derive a cluster from a GPU or a batch from tokens. */
 #ifndef CLI_INPUT_OPTIONS_H
 #define CLI_INPUT_OPTIONS_H
 
@@ -14,7 +15,8 @@
 
 enum { MAX_FILES = 64, MOST_GPUS = 1 << 24 };
 
-/* Whether passes run as graphs; auto: on GPUs with one pipeline stage. */
+/* Whether a chunk's forwards and backwards are captured once and then launched as graphs; auto:
+ * only with the backend cuda and one pipeline stage. */
 enum graphs { GRAPHS_AUTO, GRAPHS_ON, GRAPHS_OFF };
 extern const char *const graphs_names[];
 
@@ -90,7 +92,7 @@ struct calibration_options {
     const char *for_model, *refine;
 };
 
-/* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
+/* Texts are borrowed from argv. A value that is not given is NULL, 0 or -1. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
     int gpus, nodes;   /* 0: not given */
@@ -113,7 +115,7 @@ struct options {
     bool json, quiet, verbose, schedule_text, gantt;
     bool partition; /* option of explain */
     const char *from_run;
-    const char *learned; /* NULL: nothing */
+    const char *learned; /* NULL: not given */
     bool propose;        /* option of tune */
     bool run;            /* option of search */
     struct search_options search;
@@ -149,9 +151,9 @@ bool options_answer_is_hidden(const struct options *options);
 /* The left column of help: "--output FILE, -o". */
 void options_left_column(const struct option_row *row, char *text, size_t size);
 
-/* Adds an option's text for a command, and the names that it accepts. A row's doc has a text for
- * all commands, then texts for some commands: "[calibrate fit]...". If `command` is 0, all texts
- * are added with their commands. */
+/* Adds an option's text for a command, and the names that the option accepts. A row's doc has a
+ * text for all commands, then texts for some commands: "[calibrate fit]...". If `command` is 0, all
+ * texts are added with their commands. */
 void options_add_doc(const struct option_row *row, unsigned command, struct text *out);
 
 /* Writes all options as rows of a Markdown table. */

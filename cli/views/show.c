@@ -25,7 +25,8 @@ static void show_assumptions(const struct setup *setup)
                json_string_value(json_array_get(setup->assumptions, i)));
 }
 
-/* The provenance of the profile's rates of matrix products, which dominate the step time. */
+/* Where the profile's rates of matrix products come from, or "disturbed". Matrix products dominate
+ * the step time. */
 static const char *profile_word(const struct profile *profile)
 {
     return profile->is_disturbed ? "disturbed" : profile->provenance.products;
@@ -126,8 +127,8 @@ static void add_interval(struct text *out, const struct setup *setup,
              prediction->step_low_s * scale.per_s, scale.decimals,
              prediction->step_high_s * scale.per_s, scale.unit);
     text_add(out, "profile %s", profile_word(profile));
-    if (profile->measured) /* if log errors are normal, half of them are within 0.41 of the half
-                              width of their 90 % interval */
+    if (profile->measured) /* if log errors are normal with mean 0, half of them are below 0.41
+                              times the half width of the 90 % interval */
         text_add(out, ", typical error %.1f %%",
                  100 * 0.41 * log(prediction->step_high_s / prediction->step_s));
     text_add(out, ")");
@@ -184,7 +185,8 @@ static void show_rates(const struct terminal *terminal, const struct setup *setu
     text_release(&budget);
 }
 
-/* Shows the steps to an accuracy when the exchange changes the mathematics. */
+/* If the updates of the exchange differ from those of all-reduce, shows how long the plan trains to
+ * reach the loss of all-reduce. */
 static void show_accuracy(const struct terminal *terminal, const struct setup *setup,
                           const struct plan *plan, const struct prediction *prediction)
 {
@@ -199,15 +201,15 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     units_show_count(to.all_reduce_steps, own, sizeof own);
     units_show_count(to.steps, steps, sizeof steps);
     if (to.basis == STEPS_BOUND && isfinite(to.steps))
-        text_add(
-            &line,
-            "at most %s until the loss that all-reduce reaches in %s steps; no such run was "
-            "published, so this is the worst case in theory, %s steps, with the constants of %s",
-            most, own, steps, setup_convergence_name(setup));
+        text_add(&line,
+                 "at most %s until the loss that all-reduce reaches in %s steps; no published run "
+                 "shows that fewer steps suffice, so this is the worst case in theory, %s steps, "
+                 "with the constants of %s",
+                 most, own, steps, setup_convergence_name(setup));
     else if (isfinite(to.steps))
         text_add(&line,
                  "%s until the loss that all-reduce reaches in %s steps; this exchange takes %s "
-                 "steps (%s); at most %s",
+                 "steps (%s); in the worst case in theory, %s",
                  time, own, steps, *to.source ? to.source : "it computes the same sums", most);
     else if (to.gradient_error > 0)
         text_add(&line,
@@ -222,9 +224,9 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     text_release(&line);
 }
 
-/* Answers warn from this probability of running out of memory on; a search by default does not
- * recommend such plans. Megatron-LM's pull request 6429 measured a step of 17 s instead of about
- * 2.3 s with 70.3 of 80 GB allocated. */
+/* If the probability of running out of memory is above this value, an answer warns, and a search by
+ * default does not recommend the plan. Megatron-LM's pull request 6429 measured a step of 17 s
+ * instead of about 2.3 s with 70.3 of 80 GB allocated. */
 static const double tight_risk = 0.05;
 
 /* Shows the changes with which a plan that does not fit would fit. */

@@ -11,7 +11,7 @@
 
 static const uint64_t greeting_magic = 0x73696d7365617264; /* "simseard": format 2 */
 
-/* Time limit of a greeting; the shorter one when other callers wait. */
+/* Time limit of a greeting; the shorter one applies while no further caller can be accepted. */
 static const double patience_s = 5, short_patience_s = 0.2;
 
 struct greeting greeting_of(const struct place *place, int number, int port)
@@ -133,7 +133,7 @@ static int hear_all(struct entrance *entrance, double patience, struct greeting 
     return -1;
 }
 
-/* Accepts a waiting caller, if any. False when all places are taken. */
+/* Accepts a waiting caller, if any. False when all places are taken, or when accepting fails. */
 static bool let_call(struct entrance *entrance, struct err *err)
 {
     if (entrance->num_callers == MOST_CALLERS)
@@ -157,7 +157,7 @@ static void wait_for_news(const struct entrance *entrance, bool has_room)
     poll(polls, count, SLICE_MS);
 }
 
-/* Drops silent callers when no file descriptor is free. */
+/* When no place or no file descriptor is free, drops silent callers after short_patience_s. */
 int entrance_next(struct entrance *entrance, struct socket_limit limit, struct greeting *greeting,
                   struct err *err)
 {

@@ -25,7 +25,8 @@ enum checkpoint_array {
 enum { MAX_CHECKPOINT_KEPT = 3 };
 
 // clang-format off
-/* Numbers that are equal in two models if and only if their weights have the same shapes. */
+/* Numbers that must be equal in the saved model and in the model that reads it. They determine the
+ * shapes of the weights and what is computed with them. */
 #define CHECKPOINT_MODEL(X)                                                                       \
     X(layers) X(hidden) X(heads) X(kv_heads) X(head_dim) X(ffn) X(vocab) X(max_positions) X(norm) \
     X(activation) X(positions) X(linear_bias) X(qkv_bias) X(qk_norm) X(embedding_norm) X(tied)

@@ -14,8 +14,8 @@ __device__ __forceinline__ float exp_of_seen(float x)
     return expf(x < -60 ? -60 : x);
 }
 
-/* Scale, mask, softmax, and dropout if `keeps` is given. probabilities may be scores: each thread
- * writes only values that it alone reads, after the last sum. */
+/* Scale, mask, softmax, and dropout if `keeps` is given. `probabilities` may be the array
+ * `scores`: each thread writes only after the last sum, and only values that it alone reads. */
 template <typename T>
 __global__ void softmax_row(struct softmax a, float scale, struct dropper dropper)
 {
@@ -45,8 +45,8 @@ __global__ void softmax_row(struct softmax a, float scale, struct dropper droppe
     }
 }
 
-/* dscore = scale p (dp - sum of p dp), where dp is the gradient after dropout. dscores may be
- * ddropped. */
+/* dscore = scale p (dp - sum of p dp), where p are the probabilities before dropout and dp
+ * their gradient. `dscores` may be the array `ddropped`. */
 template <typename T>
 __global__ void softmax_backward_row(struct softmax_backward a, float scale, float kept_scale)
 {

@@ -41,8 +41,8 @@ static int multiple_of(double value, int unit)
     return unit * (int)fmax(1, round(value / unit));
 }
 
-/* The largest number of key-value heads, up to that of the style model, that divides the number of
- * heads. */
+/* The number of key-value heads. If the style model has one per head, this is `heads`; else it is
+ * the largest number, up to that of the style model, that divides `heads`. */
 static int kv_heads_of(const struct model *style, int heads)
 {
     if (style->kv_heads == style->heads)
@@ -53,9 +53,9 @@ static int kv_heads_of(const struct model *style, int heads)
     return count;
 }
 
-/* The style model at another width, with one layer. The feed-forward width is rounded up to a
- * multiple of 256, as in LLaMA (Touvron et al. 2023); in small models to a multiple of the head
- * width. */
+/* The style model at another width, with one layer. The feed-forward width keeps its ratio to
+ * the width. If the ratio is not whole, the feed-forward width is rounded to the nearest multiple
+ * of 256 (LLaMA rounds up to one: Touvron et al. 2023), or, in small models, of the head width. */
 static struct model widened(const struct model *style, int heads)
 {
     enum { FFN_UNIT = 256 };
@@ -71,7 +71,8 @@ static struct model widened(const struct model *style, int heads)
     return model;
 }
 
-/* The number of layers for which a model of this width comes closest to `parameters`. */
+/* The number of layers for which a model of this width comes closest to `parameters`, among
+ * multiples of 2 from 8 layers on and multiples of 4 from 24 layers on. */
 static int layers_for(const struct model *model, double parameters)
 {
     double fixed = model_embedding_parameters(model) + model_head_parameters(model);
@@ -126,10 +127,11 @@ bool shape_of_size(const struct model *style, enum aspect aspect, double paramet
                        "expected a model whose blocks are all alike; %s has %d kinds", style->name,
                        model_num_kinds(style));
     if (style->experts > 0 || style->kv_lora > 0)
-        return err_set(err, ERR_USAGE, "--model",
-                       "expected a dense model without latent attention, as the laws are for such "
-                       "models; %s has %s",
-                       style->name, style->experts > 0 ? "experts" : "latent attention");
+        return err_set(
+            err, ERR_USAGE, "--model",
+            "expected a dense model without latent attention, as the scaling laws are for "
+            "such models; %s has %s",
+            style->name, style->experts > 0 ? "experts" : "latent attention");
     double least = shape_least(style);
     if (parameters < least)
         return err_set(err, ERR_USAGE, "",

@@ -58,8 +58,8 @@ static void stop(struct filling *f, int flow, double level)
     }
 }
 
-/* Finds all flows that stop before it changes capacities, as the flows of a full resource stop
- * together. */
+/* First finds all flows that stop at this level, and only then changes the capacities that are
+ * left, because the flows of a full resource stop together. */
 static void stop_all(struct filling *f, double level, bool *stops)
 {
     int num_flows = f->wires->num_flows;

@@ -49,14 +49,15 @@ double textbook_data_parallel_traffic_bytes(double parameters);
 enum textbook_keep {
     TEXTBOOK_KEEP_ALL,      /* all activations, with or without tensor parallelism */
     TEXTBOOK_KEEP_SEQUENCE, /* all activations, with tensor and sequence parallelism */
-    /* all except attention's core, which is recomputed; also FlashAttention */
+    /* all except attention's core, which is recomputed; FlashAttention keeps the same */
     TEXTBOOK_KEEP_SELECTIVE,
     TEXTBOOK_KEEP_SEQUENCE_SELECTIVE, /* all except attention's core, with sequence parallelism */
     TEXTBOOK_KEEP_INPUT,              /* only the layer's input */
     TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* only the layer's input, sharded by sequence parallelism */
     NUM_TEXTBOOK_KEEPS
 };
-/* The enum value for a layer of which only the input is kept. */
+/* The value for a layer of which only the input is kept, sharded by sequence parallelism if the
+ * activations of `keep` are. */
 enum textbook_keep textbook_keep_input(enum textbook_keep keep);
 
 /* Coefficients of a microbatch's bytes: s b h (whole + (split + attention a s / h) / t), with
@@ -72,9 +73,9 @@ double textbook_layer_activation_bytes(const struct model *model, enum textbook_
                                        int tensor, struct textbook_batch microbatch,
                                        double value_bytes);
 
-/* textbook_checkpointed_layers: memory, in layers, if the input of one in `interval` layers is
- * kept: the inputs and one recomputed interval. textbook_best_interval: the interval that needs the
- * least memory. */
+/* textbook_checkpointed_layers: memory in units of one layer's activations, if the input of one in
+ * `interval` layers is kept: one unit per kept input, and the layers of one recomputed interval.
+ * textbook_best_interval: the interval that needs the least memory. */
 double textbook_checkpointed_layers(double num_layers, double interval);
 double textbook_best_interval(double num_layers);
 

@@ -184,8 +184,8 @@ static void add_proof_line(struct text *svg, const struct panel *panel, double x
     add_line(svg, "proof", x, panel->top, x, panel->top + panel->height);
 }
 
-/* Adds a method with a proof. It appears in the panels of scores only if its number of step times
- * is within their range. */
+/* Adds lines for a method with a proof: in the panel of regret against time and, if the method's
+ * number of step times is within the range, in that of regret against scores. */
 static void add_proof(struct text *svg, const struct proof *proof)
 {
     double time_x = x_of(&by_time, proof->core_s);

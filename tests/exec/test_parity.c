@@ -115,7 +115,7 @@ static int num_words(const char *layout)
 }
 
 /* In `make test`, only layouts of at least three words are trained, each with one model; in `make
- * campaign` all are. */
+ * campaign` every layout is trained with every model. */
 START_TEST(every_layout_trains_like_one_rank)
 {
     int layout = _i / NUM_MODELS, model = _i % NUM_MODELS;

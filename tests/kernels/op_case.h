@@ -58,8 +58,8 @@ struct op_case rotary_case(struct attention a);
 struct op_case flash_case(struct attention a);
 struct op_case unfused_case(struct attention a);
 
-/* tests/kernels/op_ends.c - cases of the embedding and the loss, on a rank that holds `columns`
- * rows of the vocabulary. */
+/* tests/kernels/op_ends.c - cases of the embedding and the loss, on a rank that holds a part of
+ * the vocabulary: `columns` of its `vocab` entries for the loss. */
 struct op_case embedding_case(long tokens, long width);
 struct op_case loss_case(long rows, long columns, long vocab);
 

@@ -105,7 +105,7 @@ static double draw_window(struct random *rng, double mean, int shape, double tok
 }
 
 static const struct {
-    double tokens; /* lengths in units of the mean length */
+    double tokens; /* length of the window in units of the mean length of documents */
     int shape;
 } windows[] = { { 0.25, 1 }, { 1, 1 }, { 4, 1 }, { 16, 1 }, { 64, 1 }, { 2, 4 }, { 32, 4 } };
 
@@ -155,15 +155,15 @@ static double drawn_wait(struct random *rng, const struct packing *p, double mea
 static const struct {
     struct packing packing;
     int shape;
-    double lengths; /* lengths of documents in units of a sequence */
+    double lengths; /* length of a sequence in units of the mean length of documents */
 } meetings[] = {
     { { 1, 1, 64, 0, 1 }, 1, 64 },  { { 1, 8, 16, 0, 1 }, 1, 64 },  { { 1, 16, 1, 7, 1 }, 1, 64 },
     { { 1, 16, 16, 7, 1 }, 1, 64 }, { { 1, 1, 16, 7, 1 }, 1, 64 },  { { 1, 8, 32, 3, 1 }, 4, 32 },
     { { 1, 32, 8, 3, 1 }, 1, 128 }, { { 1, 8, 64, 15, 1 }, 4, 64 },
 };
 
-/* If the slowest microbatch delays the pipeline fill and the slowest rank the others, the
- * prediction may be up to a sixth too low. */
+/* If ranks wait for each other and the pipeline fill waits for the slowest microbatch, the
+ * predicted waiting may be up to a sixth too low. */
 START_TEST(the_waiting_formula_agrees_with_drawn_ranks)
 {
     struct random rng = random_new(11, (uint64_t)_i);
@@ -186,8 +186,8 @@ static double above_mean(double deviation, double z)
 
 /* The time T of a rank with m microbatches and a fill of f has the mean m + f (1 + x) and the
  * variance d^2 (m + 2 f) + f^2 v^2, where 1 + x is the mean of its largest microbatch, d the
- * deviation of a microbatch and v that of the largest. The test also checks the mean and the
- * variance of the slowest rank. */
+ * deviation of a microbatch and v that of the largest. The waiting is the expected T of the slowest
+ * rank, minus m + f. */
 START_TEST(waiting_satisfies_its_equations)
 {
     struct model model = { .seq = 65536 };
