@@ -162,6 +162,23 @@ START_TEST(totals_by_kind_include_recomputed_ops)
 }
 END_TEST
 
+/* With one rank and no overlap, ops run one after the other, so the seconds of all kinds of ops of
+ * the layers, the embedding and the head add up to the time of their lists. */
+START_TEST(seconds_by_kind_add_up_to_the_time_of_the_lists)
+{
+    struct plan plan = plan_on(&machine, &model, "dp8 mb1", &arena);
+    struct kind_totals totals = plan_kind_totals(&machine, &model, &plan);
+    struct pieces pieces = pieces_cost(&machine, &model, &plan, &arena);
+    double sum_s = 0, lists_s = 0;
+    for (int kind = 0; kind < NUM_OP_KINDS; kind++)
+        sum_s += totals.seconds[kind];
+    for (int i = 0; i < NUM_PIECES; i++)
+        lists_s += (i == 0 ? model.layers : 1) *
+                   (pieces.at[i].forward.total_s + pieces.at[i].backward.total_s);
+    ck_assert_double_eq_tol(sum_s, model.batch * lists_s, 1e-9 * sum_s);
+}
+END_TEST
+
 /* A feed-forward's recompute repeats both products, or only the first if the stack does not repeat
  * what no backward op reads. */
 START_TEST(totals_of_recompute_omit_products_that_nothing_reads)
@@ -301,6 +318,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_new_axis_ranks_are_grouped);
     tcase_add_test(tc, the_new_axis_group_runs_its_collectives);
     tcase_add_test(tc, totals_by_kind_include_recomputed_ops);
+    tcase_add_test(tc, seconds_by_kind_add_up_to_the_time_of_the_lists);
     tcase_add_test(tc, totals_of_recompute_omit_products_that_nothing_reads);
     tcase_add_test(tc, degrees_to_try_divide_the_gpus);
     tcase_add_test(tc, searches_include_the_new_axis);

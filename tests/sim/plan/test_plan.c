@@ -1,5 +1,6 @@
 #include "sim/plan/plan.h"
 
+#include "base/length.h"
 #include "base/random.h"
 #include "sim/plan/fold.h"
 #include "sim/plan/group.h"
@@ -403,6 +404,29 @@ START_TEST(random_text_is_read_or_refused_without_a_crash)
 }
 END_TEST
 
+/* Setting the kind of recompute clears everything that words of the layout said about it. */
+START_TEST(a_plan_whose_recompute_is_set_equals_one_without_words_of_recompute)
+{
+    static const char *const words[] = {
+        "pp2 recompute=full:4",
+        "pp2 recompute=block:3",
+        "pp2 recompute=block-share:0.5",
+        "pp2 recompute=selective:mlp",
+        "pp2 recompute=selective:mlp,none",
+    };
+    struct plan expected = plan_of("pp2", &arena);
+    for (int i = 0; i < LENGTH(words); i++) {
+        struct plan plan = plan_of(words[i], &arena);
+        plan_set_recompute(&plan, RECOMPUTE_NONE);
+        ck_assert_msg(plan_equal(&plan, &expected), "%s", words[i]);
+        ck_assert_int_eq(plan.recompute_every, expected.recompute_every);
+        ck_assert_uint_eq(plan.replays, expected.replays);
+        ck_assert_int_eq(plan.num_stage_replays, 0);
+        ck_assert_int_eq(plan.num_recompute_layers, 0);
+    }
+}
+END_TEST
+
 START_TEST(plans_that_differ_are_not_equal)
 {
     struct plan a = plan_of("tp8 pp8 mb1", &arena);
@@ -476,6 +500,7 @@ static Suite *suite(void)
                    a_mirrored_plan_that_shards_over_all_data_ranks_folds_as_one_without_the_word);
     tcase_add_test(tc, random_plans_round_trip);
     tcase_add_test(tc, random_text_is_read_or_refused_without_a_crash);
+    tcase_add_test(tc, a_plan_whose_recompute_is_set_equals_one_without_words_of_recompute);
     tcase_add_test(tc, plans_that_differ_are_not_equal);
     tcase_add_loop_test(tc, a_zero_stage_shards_state_over_neighbouring_ranks, 0, LENGTH(shares));
     Suite *s = suite_create("sim/plan");
