@@ -1,11 +1,12 @@
-/* tests/calibration/fit_tables.h - tables of jobs for `fit`, and measurements whose constants are
- * known. */
+/* tests/calibration/fit_tables.h - makes the input of `fit`: tables of jobs (a job fits some
+ * constants to measurements), and measurements that follow from known constants. */
 #ifndef TESTS_CALIBRATION_FIT_TABLES_H
 #define TESTS_CALIBRATION_FIT_TABLES_H
 
 #include "calibration/fit/fit.h"
 
-/* The folder of a test's files. fit_folder_make and fit_folder_remove are a test's fixture. */
+/* The folder of a test's files. fit_folder_make makes it before each test, and fit_folder_remove
+ * removes it afterwards. */
 extern char fit_folder[64];
 void fit_folder_make(void);
 void fit_folder_remove(void);
@@ -22,7 +23,7 @@ void fit_load_table(const char *jobs, struct fit_table *table);
 void fit_measure(const char *jobs, const char *name, const char *header, const char *const *rows,
                  int num_rows, double unit_s, const double *true_values);
 
-/* A job of three constants, and its measurements in gemm.csv. */
+/* A job that fits three constants to the measurements of matrix products in gemm.csv. */
 #define FIT_PRODUCT_ROWS \
     "{ \"kind\": \"products\", \"data\": \"@/gemm.csv\", \"cluster\": \"dgx-a100-80g\" }"
 extern const char fit_products_job[];

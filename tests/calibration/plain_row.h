@@ -1,13 +1,15 @@
-/* tests/calibration/plain_row.h - a measured row, and its conversion. */
+/* tests/calibration/plain_row.h - a row of a table of measured runs, and its conversion to a case
+ * that can be simulated. */
 #ifndef TESTS_CALIBRATION_PLAIN_ROW_H
 #define TESTS_CALIBRATION_PLAIN_ROW_H
 
 #include "calibration/score/score.h"
 
-/* The plain row: a GPT of 24 layers on one node of eight A100. */
+/* Returns the row that the tests change: a GPT of 24 layers on one node of eight A100. */
 struct run_row plain_row(void);
 
-/* The systems of the rows. The fixture makes and frees them; a test may replace them. */
+/* The systems (cluster and training software) of the converted rows. row_systems_start makes them
+ * before each test and row_systems_end frees them; a test may replace them. */
 extern struct run_systems *row_systems;
 void row_systems_start(void);
 void row_systems_end(void);

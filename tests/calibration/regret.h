@@ -5,9 +5,9 @@
 
 #include "search/stochastic/strategy.h"
 
-/* A run of a strategy. Per number of scores n it has the regret, best value that fits / optimum - 1
- * (HUGE_VAL while nothing fits), and the thread's CPU time, which equals wall time on a free core.
- * Arrays have budget + 1 elements. */
+/* A run of a strategy. For each number n of scores it has the regret, which is the best score of a
+ * plan that fits in memory / optimum - 1 (HUGE_VAL while no plan fits), and the thread's CPU time,
+ * which equals wall time on a free core. Arrays have budget + 1 elements. */
 struct regret_run {
     int budget;
     double *regret, *core_s;

@@ -12,8 +12,8 @@ static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#7f8c9a
                                        "#d55e00", "#cc79a7", "#56b4e9", "#8c6bb1" };
 enum { NUM_COLOURS = LENGTH(colours) };
 
-/* A panel with a logarithmic x; y is logarithmic too, with 0 drawn at the lower edge, or a linear
- * fraction. */
+/* A panel of the picture. Its x axis is logarithmic. Its y axis is either logarithmic, with 0 drawn
+ * at the lower edge, or linear, for fractions. */
 struct panel {
     int top, height;
     double x_low, x_high;

@@ -1,4 +1,5 @@
-/* tests/calibration/regret_plot.h - regret against scores and time as a picture. */
+/* tests/calibration/regret_plot.h - draws the regret of search methods over the number of scores
+ * and over time. */
 #ifndef TESTS_CALIBRATION_REGRET_PLOT_H
 #define TESTS_CALIBRATION_REGRET_PLOT_H
 

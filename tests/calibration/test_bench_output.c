@@ -32,7 +32,8 @@ START_TEST(nccl_tests_output_is_read_as_a_curve_of_its_ranks_and_hosts)
 }
 END_TEST
 
-/* The tool prints the size of one rank's part; the curve has the size of the gathered buffer. */
+/* The benchmark prints the bytes that one rank contributes; the curve has the bytes of the gathered
+ * buffer. */
 START_TEST(osu_output_is_read_as_a_curve_of_the_given_ranks)
 {
     char path[400];

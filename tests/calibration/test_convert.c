@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A change to the plain row, and the reason why the row is then skipped. */
+/* A change to the row of plain_row(), and the reason why the changed row is skipped. */
 #define NUMBER(member, value) .offset = offsetof(struct run_row, member), .number = value
 #define TEXT(member, value)   .offset = offsetof(struct run_row, member), .text = value
 static const struct {
@@ -481,9 +481,9 @@ START_TEST(memory_is_compared_with_the_kind_that_the_row_states)
 }
 END_TEST
 
-/* NeMo AutoModel's benchmarks run the pipeline for 8 sequences of each data rank at a time. A step
- * of 64 sequences on 2 data ranks runs it 4 times, with 16 sequences each, and takes 4 times as
- * long as a step of 16 sequences. */
+/* NeMo AutoModel's benchmarks split the batch: the pipeline processes 8 sequences of each data rank
+ * and drains before the next 8. So a step of 64 sequences on 2 data ranks runs the pipeline 4
+ * times, and takes 4 times as long as a step of 16 sequences. */
 START_TEST(a_pipeline_that_drains_within_a_step_runs_several_times)
 {
     struct run_row row = plain_row();

@@ -110,9 +110,8 @@ START_TEST(a_network_described_in_words_has_the_stated_speed)
 }
 END_TEST
 
-/* Clusters' files describe their networks with the same words: AWS has 4 cards of 100 Gb/s per
- * node.
- */
+/* The network named EFA is that of the cluster file of AWS, whose nodes have 4 cards of 100 Gb/s.
+ * The same network described in words must have the same bandwidth. */
 START_TEST(a_network_described_in_words_equals_that_of_the_cluster_file)
 {
     struct run_row row = plain_row();

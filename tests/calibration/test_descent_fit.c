@@ -190,8 +190,9 @@ START_TEST(steps_to_a_loss_are_where_the_curve_reaches_it)
 }
 END_TEST
 
-/* At the best rate of all-reduce, sqrt(r n / (v T)), the excess loss of a method equals the noise
- * at the end of its transient. descent_fit.h and convergence.h define noise and
+/* The transient of an exchange method ends where the loss that disagreement between ranks adds
+ * equals the loss that noise adds. At step T, n ranks with all-reduce have the best learning rate
+ * sqrt(gap x reach x n / (noise x T)). So descent_fit.h and convergence.h define noise and
  * transients consistently. */
 START_TEST(at_the_end_of_the_transient_disagreement_equals_noise)
 {

@@ -357,8 +357,8 @@ START_TEST(each_row_is_predicted_by_a_fit_without_that_row)
 }
 END_TEST
 
-/* Two contradictory sources, with 0.6 and 0.9 of the peak. Each is predicted by the constant of the
- * other source. */
+/* Two contradictory sources: one measured 180 TFLOP/s, the other 240. Each is predicted with the
+ * constant that was fitted to the other, so its error is log(240 / 180). */
 START_TEST(shared_constants_are_scored_on_a_left_out_source)
 {
     struct fit_table table;

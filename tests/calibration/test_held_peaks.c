@@ -84,9 +84,9 @@ START_TEST(variances_are_those_of_stacks_and_of_plans)
 }
 END_TEST
 
-/* Stacks with measured peaks keep the centre 0. Runs that did not run out of memory never widen an
- * interval or raise its centre. The layout of Llama 3 and the layouts of llm-foundry, whose batches
- * fill the memory, lower the centre. */
+/* The error interval of a stack whose memory peaks were measured keeps 0 as its centre. Runs that
+ * did not run out of memory never widen an interval or raise its centre. The layout of Llama 3 and
+ * the layouts of llm-foundry, whose batches fill the memory, lower the centre. */
 START_TEST(shipped_stacks_are_shifted_where_runs_fitted)
 {
     struct fit_table table;

@@ -72,8 +72,9 @@ START_TEST(no_stacks_interval_is_more_than_1_25_times_too_narrow)
 }
 END_TEST
 
-/* The goals are a tau of 0.85 and, for near_best, 0.9. The second is not reached yet, so the test
- * requires what is reached now. */
+/* The goals are 0.85 for tau (Kendall's rank correlation of predicted and measured times) and 0.9
+ * for near_best (share of strata in which the plan predicted to be fastest is nearly the fastest).
+ * near_best does not reach its goal yet, so the test requires 0.45. */
 START_TEST(plans_on_one_node_are_ranked_nearly_as_measured)
 {
     struct preferences all = runs_prefer(cases, predictions, &scores, &arena);
@@ -209,8 +210,9 @@ END_TEST
 
 START_TEST(a_common_error_is_explained_despite_one_outlier)
 {
-    /* The sum of absolute errors has its corners at -0.2 (three times) and at 2; their weighted
-     * median is -0.2. */
+    /* A change x of the constant makes the errors error + slope x. The sum of their absolute values
+     * has corners where one of them is 0: at x = -0.2 (three times) and at x = 2. Its minimum is at
+     * their weighted median, -0.2. */
     static const double errors[] = { 0.1, 0.1, 0.1, -1 }, slopes[] = { 0.5, 0.5, 0.5, 0.5 };
     int order[4];
     ck_assert_double_eq_tol(explain_errors(errors, slopes, 4, 1, order), -0.2, TINY);
@@ -313,12 +315,14 @@ START_TEST(the_parts_errors_add_in_squares_weighted_by_share)
     struct system system = made_system(true, 0.2, 0.1);
     system.stack.errors.widths =
         (struct error_widths){ .common = 0.03, .compute = 0.08, .data = 0.24 };
-    /* sqrt(0.03^2 + 0.04^2 + 0.12^2) */
+    /* compute and data each take half of the step, so their widths are 0.08 / 2 and 0.24 / 2:
+     * sqrt(0.03^2 + 0.04^2 + 0.12^2) = 0.13 */
     ck_assert_double_eq_tol(interval_half_width(&system, &model, 1, &half_data), 0.13, TINY);
 }
 END_TEST
 
-/* 0.13^2 = 0.12^2 + 0.05^2: a slice half as wide as usual, and one twice as wide. */
+/* A slice is the hidden size per tensor rank. If it is half or twice the usual 2048, the interval's
+ * half width 0.12 grows by 0.05 in squares: 0.13^2 = 0.12^2 + 0.05^2. */
 START_TEST(an_unmeasured_stack_is_less_certain_far_from_the_usual_slice)
 {
     struct system system = made_system(true, 0.2, 0.12);

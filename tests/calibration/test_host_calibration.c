@@ -1,5 +1,5 @@
-/* Tests the parts of a calibration on one rank and one small shape. No test expects a certain
- * time. */
+/* Tests each part of a calibration (kind of measurement) on one rank and one small shape (model and
+ * microbatch). No test expects a certain time. */
 #include "calibration/measure/budget.h"
 #include "calibration/measure/disk_rate.h"
 #include "calibration/measure/gpu_sweep.h"
@@ -291,8 +291,8 @@ START_TEST(held_out_rows_have_shapes_that_no_op_is_timed_for)
 }
 END_TEST
 
-/* A file made from the ops of another shape predicts steps that were not measured for it. In `make
- * test` the steps are those of a smaller model than in `make campaign`. */
+/* A cluster file is made from the op times of one shape, and predicts the held-out steps of
+ * another. In `make test` the steps are those of a smaller model than in `make campaign`. */
 START_TEST(held_out_steps_are_compared_with_the_file)
 {
     struct err err = { 0 };

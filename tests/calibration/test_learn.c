@@ -76,7 +76,7 @@ static void integrate(const double *factor, int count, double *mean, double *dev
     *deviation = sqrt(sums[2] / sums[0] - *mean * *mean);
 }
 
-/* One row is 20 % slow: the ratio lies between 1 and 1.2. */
+/* One row took 20 % longer than predicted, so the learned ratio lies between 1 and 1.2. */
 START_TEST(a_ratio_is_shrunk_by_the_variance_between_sources)
 {
     static const double factors[] = { 1.2, 1.15, 1.16 };
@@ -98,8 +98,8 @@ START_TEST(a_ratio_is_shrunk_by_the_variance_between_sources)
 }
 END_TEST
 
-/* Five rows take 1.05 times as long, one 2.5 times: it changes the ratio by less than 1 %, whereas
- * a mean would change by 15 %. */
+/* Five rows took 1.05 times the predicted time, and one took 2.5 times. The one row changes the
+ * learned ratio by less than 1 %, whereas it would change a mean by 15 %. */
 START_TEST(a_row_far_from_the_others_hardly_counts)
 {
     static const double factors[] = { 1.05, 1.05, 1.05, 1.05, 1.05, 2.5 };
@@ -164,7 +164,8 @@ END_TEST
 
 /* --- several GPUs ---------------------------------------------------------------------------- */
 
-/* Two GPUs that were never measured; half of the variance of a new GPU's shift is the stack's. */
+/* Two GPUs that were never measured; half of the variance of a new GPU's shift is common to all
+ * GPUs of the stack. */
 static const struct learn_prior prior_of_gpus = {
     .of = { { 0.1, 1e5 }, { 0.1, 1e5 }, { 0.1 * 1.41421356237, 1e5 } },
     .core = 0.05,
@@ -342,8 +343,9 @@ START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
 }
 END_TEST
 
-/* A learned factor is applied only if it is likely to lower the error: 1.1 with an error of 5 % is,
- * 0.98 is not. A factor that is not applied widens the interval instead. */
+/* A learned factor is applied only if it is likely to lower the error: a factor of 1.1 that is
+ * known to 5 % is applied, a factor of 0.98 is not. A factor that is not applied widens the
+ * interval instead. */
 START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
 {
     struct learned_stack of = { .factor = { 1.02, 0.1, 0.09 },
@@ -365,9 +367,9 @@ START_TEST(a_factor_is_applied_only_if_it_is_likely_better)
 }
 END_TEST
 
-/* A stack's prior is its tier's prior, scaled by the ratio of the interval in the stack's file to
- * the tier's interval. If the tier has no interval, the prior is as wide as the interval in the
- * file. */
+/* A stack's prior is that of its tier (how much was measured of its software and GPU), scaled by
+ * the ratio of the interval in the stack's file to the tier's interval. If the tier has no
+ * interval, the prior is as wide as the interval in the file. */
 START_TEST(the_prior_of_a_new_stack_is_its_intervals_shift)
 {
     struct learn_prior with_width = prior;
@@ -628,8 +630,9 @@ START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
                                          "megatron2021",   "zerobubble2023", "llmfoundry",
                                          "bloom_prequel",  "vtrain_single",  "dgxc_h100" };
     static const double most[] = { 0.056, 0.05, 0.045, 0.04 };
-    /* rows of three GPUs with median errors of -7, -18 and -25 %; with one ratio for all GPUs of a
-     * stack that learns no version with another, 12, 10.7 and 9.5 % would remain */
+    /* The limits of torchao are higher, because its rows ran on three GPUs whose median errors are
+     * -7, -18 and -25 %. If all GPUs of a stack shared one ratio, and versions of a stack did not
+     * learn from each other, errors of 12, 10.7 and 9.5 % would remain. */
     static const double most_torchao[] = { 0.13, 0.095, 0.075, 0.055 };
     struct tally sum = { 0 };
     int sources = is_campaign() ? (int)LENGTH(names) : 1;

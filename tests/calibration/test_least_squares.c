@@ -111,8 +111,8 @@ START_TEST(a_start_outside_a_bound_is_moved_to_the_bound)
 }
 END_TEST
 
-/* There are 5 residuals of weight 1 with mean 1.2, and a prior of 0 with weight p^2 = 5. So the
- * result is 0.6. */
+/* The 5 values have weight 1 and mean 1.2; the prior 0 has weight p^2 = 5. So the result is (5 x
+ * 1.2 + 5 x 0) / (5 + 5) = 0.6. */
 START_TEST(a_prior_acts_by_its_weight)
 {
     struct plain p;

@@ -17,8 +17,9 @@ static struct source_shift made(const char *source, enum tier tier, double need)
     return shift;
 }
 
-/* By hand: the t distributions with 3 and 4 degrees of freedom have 95 % quantiles of 2.353 and
- * 2.132, and the prior's variance is (0.2 / 1.645)^2 = 0.01478. */
+/* Calculated by hand. The prior counts as two sources of variance (0.2 / 1.645)^2 = 0.01478. With
+ * the sources it gives a t distribution with 4 degrees of freedom, or 3 if source a is left out,
+ * whose 95 % quantiles are 2.132 and 2.353. */
 START_TEST(a_tiers_width_is_that_of_a_t_distribution_over_sources)
 {
     struct source_shift gpus[] = { made("a", TIER_NEW_GPU, 0), made("b", TIER_NEW_GPU, 0) };
@@ -33,8 +34,9 @@ START_TEST(a_tiers_width_is_that_of_a_t_distribution_over_sources)
 }
 END_TEST
 
-/* Source a needs a shift of 0.5, which counts as a deviation of 0.5 / 1.645 = 0.304, more than its
- * bias of 0.1. The bias of source b, 0.2, is more than its need of 0.1 / 1.645. */
+/* A source counts with its bias, or with the shift that its rows need / 1.645 if that is larger.
+ * Source a counts with 0.5 / 1.645 = 0.304 (square 0.0924) instead of its bias 0.1. Source b counts
+ * with its bias 0.2 (square 0.04), because 0.1 / 1.645 is smaller. */
 START_TEST(rows_that_scatter_more_than_others_widen_their_tier)
 {
     struct source_shift gpus[] = { made("a", TIER_NEW_GPU, 0.5), made("b", TIER_NEW_GPU, 0.1) };
@@ -46,9 +48,10 @@ START_TEST(rows_that_scatter_more_than_others_widen_their_tier)
 }
 END_TEST
 
-/* By hand: slopes of 0.1 and -0.2 have a mean square of 0.025; the quantile of t with 2 degrees of
- * freedom, as the expansion gives it, is within 4 % of 2.92. Sources of a seen stack do not count.
- */
+/* Calculated by hand. A slice is the hidden size per tensor rank, and a slope is the change of a
+ * source's error with the logarithm of the slice. The slopes 0.1 and -0.2 have a mean square of
+ * 0.025. The 95 % quantile of t with 2 degrees of freedom is 2.92; the program's series expansion
+ * gives it within 4 %. Sources of a seen stack do not count. */
 START_TEST(the_trend_with_slices_is_that_of_the_sources_slopes)
 {
     struct source_shift stacks[] = { made("a", TIER_NEW_STACK, 0), made("b", TIER_NEW_GPU, 0),
@@ -73,8 +76,8 @@ START_TEST(the_trend_with_slices_is_that_of_the_sources_slopes)
 }
 END_TEST
 
-/* Errors of -0.1, 0, 0.1, 0.2 at slices of 1, 2, 4, 8 thousand: 0.1 per ln(2). If slices are equal,
- * the slope is not known. */
+/* The errors are -0.1, 0, 0.1 and 0.2 at slices of 1, 2, 4 and 8 thousand, so the slope is 0.1 /
+ * ln(2). If all slices are equal, the slope is unknown and counts as 0. */
 START_TEST(a_sources_slope_is_the_regression_of_its_errors_on_its_slices)
 {
     struct left_out_row rows[4];
@@ -98,7 +101,9 @@ START_TEST(a_sources_slope_is_the_regression_of_its_errors_on_its_slices)
 }
 END_TEST
 
-/* 0.5^2 = 0.3^2 + 0.4^2, where 0.4 is the trend's half width for a slice that is e times wider. */
+/* The trend's half width and the shift add in squares to the error. The row's error is sqrt(0.3^2 +
+ * width^2), and its slice is e times the usual one, for which the trend explains `width`. So a
+ * shift of 0.3 remains. */
 START_TEST(a_row_far_from_the_usual_slice_needs_less_shift)
 {
     struct source_shift others[] = { made("a", TIER_NEW_STACK, 0), made("b", TIER_NEW_STACK, 0) };
