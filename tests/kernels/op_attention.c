@@ -97,8 +97,8 @@ struct op_case unfused_case(struct attention a)
 {
     struct op_case c = { .name = "unfused attention", .run = run_unfused, .attention = a };
     long tokens = attention_tokens(&a), rows = a.sequences * a.heads * a.seq;
-    c.roundings = 1; /* one more rounding: gradients are summed over the heads of a group, which
-                      * share a key */
+    c.roundings =
+        1; /* a key's gradient is the sum over the heads of its group, which is rounded once more */
     add(&c, "qkv", VALUES, IN, tokens, attention_qkv_width(&a));
     add(&c, "probabilities", VALUES, OUT, rows, a.seq);
     add(&c, "context", VALUES, OUT, tokens, attention_context_width(&a));

@@ -32,8 +32,9 @@ struct op_case {
     int kind; /* kind of norm, activation or optimizer */
     double dropout;
     struct attention attention;
-    double roundings; /* additional roundings of the backend, which raise the limit of the error */
-    double terms;     /* number of terms of long sequential sums in fp32 */
+    double
+        roundings; /* roundings of the backend beyond the host's; each one raises the error limit */
+    double terms;  /* number of terms of long sequential sums in fp32 */
     struct tensor tensors[MOST_TENSORS];
     int count;
 };

@@ -74,7 +74,7 @@ static struct op_case linear_gelu_case(long rows, long out, long in)
     struct op_case c = {
         .name = "linear with gelu", .run = run_linear_gelu, .rows = rows, .width = out, .inner = in
     };
-    c.roundings = 2; /* the product, and then gelu if it is a separate kernel */
+    c.roundings = 2; /* the product is rounded, and gelu again if it is a separate kernel */
     add(&c, "x", VALUES, IN, rows, in);
     add(&c, "weight", VALUES, IN, out, in);
     add(&c, "bias", VALUES, IN, 1, out);
@@ -233,7 +233,7 @@ static const struct attention_dropout dropout = {
     .dropout = 0.25, .draw = DRAW, .first_sequence = 4, .first_head = 6, .model_heads = 24
 };
 
-/* Sizes equal to, below and above those of a thread, a warp, a tile and a block. Some rows are
+/* Sizes equal to, below and above the work of a thread, a warp, a tile and a block. Some rows are
  * multiples of 16 bytes. */
 static const struct attention attentions[] = {
     { .sequences = 3, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
@@ -249,14 +249,15 @@ static const struct attention tiled[] = {
     { .sequences = 1, .seq = 65, .heads = 1, .kv_heads = 1, .head_dim = 112 },
     { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
 };
-/* Shapes in which heads share keys, so that the gradients of keys are summed in parts; in the last
- * shape a part has two heads. */
+/* Shapes in which several heads share a key. The key's gradient is then a sum of partial sums over
+ * heads; in the last shape each partial sum covers two heads. */
 static const struct attention grouped[] = {
     { .sequences = 2, .seq = 9, .heads = 4, .kv_heads = 2, .head_dim = 128 },
     { .sequences = 1, .seq = 70, .heads = 16, .kv_heads = 2, .head_dim = 64 },
 };
-/* Sequences whose rows have a whole number of dropout's random blocks, as tiles need them. The
- * first has one group of heads, the second two. */
+/* Shapes for attention with dropout by tiles. A row of the score matrix must use whole blocks of
+ * the random generator, so `seq` is a multiple of the block's values. The first shape has one group
+ * of heads, the second has two. */
 static const struct attention drawn[] = {
     { .sequences = 2, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 64 },
     { .sequences = 1, .seq = 68, .heads = 2, .kv_heads = 2, .head_dim = 128 },

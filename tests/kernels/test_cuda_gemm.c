@@ -146,7 +146,7 @@ static struct gemm_product product_of(long m, long n, long k, enum dtype dtype, 
                                   .batch = 1 };
 }
 
-/* Adds the product to what c holds. */
+/* Adds the product to the values in c. */
 static void multiply_on(cudaStream_t stream, struct gemm *gemm, float *c)
 {
     static char workspace[1];
@@ -355,7 +355,8 @@ START_TEST(bias_sums_use_the_epilogue_only_if_it_is_faster)
         gemm_close(gemm);
     }
     ck_assert_int_eq(algorithms_asked, 2);
-    ck_assert_int_eq(passes, 1 + 3 * 3); /* one run without timing, three rounds of three */
+    ck_assert_int_eq(passes,
+                     1 + 3 * 3); /* one run without timing, then three timed rounds of three runs */
     ck_assert_double_eq((double)c[0], 0);
 }
 END_TEST

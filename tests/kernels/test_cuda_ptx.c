@@ -159,10 +159,11 @@ END_TEST
 
 /* --- how tensor cores add ----------------------------------------------------------------- */
 
-/* Models of tensor cores. Those of Hopper add 16 terms at once with two bits more than a float has,
- * those of Ampere 8 terms with one bit more, and those of Volta, the least accurate, 4 terms with
- * none (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"; arXiv 2502.15999 and
- * 2512.07004). GPUs guarantee none of these models, so results must be accurate enough in each. */
+/* Models of tensor cores: terms added at once, and bits that a term keeps beyond the last bit of a
+ * float. Hopper adds 16 terms with 2 more bits, Ampere 8 terms with 1 more bit, and Volta, which is
+ * the least accurate, 4 terms with no more bits (Fasi et al. 2021, "Numerical behavior of NVIDIA
+ * tensor cores"; arXiv 2502.15999 and 2512.07004). GPUs guarantee none of these models, so results
+ * must be accurate enough in each. */
 static const struct ptx_numerics numerics[] = { { 16, 2 }, { 8, 1 }, { 4, 0 } };
 
 static bool is_on_tensor_cores(int index)

@@ -44,8 +44,8 @@ START_TEST(krum_picks_the_vector_with_the_nearest_neighbours)
 }
 END_TEST
 
-/* On a line the geometric median is the median. Of an equilateral triangle it is the centre. If
- * half of the vectors are at one point, it is that point. */
+/* The geometric median of points on a line is their median, and that of the corners of an
+ * equilateral triangle is the centre. If half of the vectors are equal, it equals them. */
 START_TEST(a_geometric_median_minimises_the_sum_of_distances)
 {
     static const float line[] = { 0, 1, 3, 50, 90 };

@@ -87,7 +87,7 @@ START_TEST(too_large_values_become_infinite_and_nan_stays_nan)
     ck_assert_uint_eq(packed(format, -FLT_MAX), 0x8000 | infinity_of(format));
     ck_assert_uint_eq(packed(format, -INFINITY), 0x8000 | infinity_of(format));
     ck_assert_uint_gt(packed(format, NAN) & 0x7fff, infinity_of(format));
-    /* A NaN whose upper bits are those of infinity. */
+    /* The upper 16 bits of this NaN are those of infinity, but its result must be a NaN. */
     ck_assert_uint_gt(packed(format, float_of(0x7f800001)) & 0x7fff, infinity_of(format));
     ck_assert_uint_gt(packed(format, float_of(0xffffffff)) & 0x7fff, infinity_of(format));
 }

@@ -61,7 +61,8 @@ START_TEST(results_of_an_op_are_rounded_once)
 }
 END_TEST
 
-/* Some parts of packed qkv are not changed by an op. */
+/* Ops on packed qkv (queries, keys and values in one array) must leave the parts that they do not
+ * process unchanged. */
 START_TEST(values_that_an_op_does_not_change_keep_their_bits)
 {
     enum { SEQ = 3, HEADS = 2, WIDTH = 4, QKV = SEQ * 3 * HEADS * WIDTH };

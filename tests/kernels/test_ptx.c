@@ -30,8 +30,8 @@ static int place_in(const struct layout *layout, int lane, int value)
     return place;
 }
 
-/* Offsets in column-major matrices: m + 16 k for a, n + 8 k for b, which CUTLASS stores as n x k,
- * and m + 16 n for the sums. */
+/* Offsets in column-major matrices: with row m, column n and inner index k, they are m + 16 k in a,
+ * n + 8 k in b (which CUTLASS stores as n x k) and m + 16 n in the sums. */
 static const struct layout of_a = { { 32, 1 }, { 2, 2, 2 }, { 16, 8, 128 } };
 static const struct layout of_b = { { 16, 1 }, { 2, 2 }, { 8, 64 } };
 static const struct layout of_sum = { { 32, 1 }, { 2, 2 }, { 16, 8 } };

@@ -10,7 +10,7 @@
 
 #include "tests/kernels/ptx/ptx_machine.h"
 
-/* Runs a launch. On failure err names the thread, the line of the text and the fault. */
+/* Runs a launch. On failure err names the thread, the line of the PTX text and the fault. */
 bool ptx_run(struct ptx_machine *machine, const struct ptx_launch *launch, struct err *err);
 
 #endif

@@ -48,8 +48,8 @@ struct ptx_insn;
 /* The meaning of an opcode with its modifiers. */
 struct ptx_opcode {
     const char *name;
-    /* Kinds of operands, grouped as in the text: h, w, d have 16, 32, 64 bits, p is a predicate, *
-     * a register of any width, m an address, i a number, l a label. */
+    /* Kinds of operands, grouped as in the PTX text: h, w, d have 16, 32, 64 bits, p is a
+     * predicate, * a register of any width, m an address, i a number, l a label. */
     const char *operands;
     enum ptx_kind kind;
     void (*run)(const struct ptx_insn *insn, char *registers, uint32_t lanes);
@@ -71,7 +71,7 @@ struct ptx_insn {
     int count;
     int guard; /* slot of the predicate, or -1 */
     bool guard_is_negated;
-    int line; /* line in the text */
+    int line; /* line in the PTX text */
 };
 
 struct ptx_param {
@@ -93,8 +93,8 @@ struct ptx_kernel {
     struct ptx_param params[PTX_MOST_PARAMS];
     int num_params;
     size_t param_bytes;
-    const char *shared; /* name of dynamic shared memory in the text */
-    const char *body;   /* beginning of the body in the text */
+    const char *shared; /* name of dynamic shared memory in the PTX text */
+    const char *body;   /* beginning of the kernel's body in the PTX text */
     int body_line;
     struct ptx_insn *insns; /* NULL until ptx_decode */
     int num_insns;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An instruction on the lanes that execute it. */
+/* An instruction, and the lanes that execute it together. */
 struct step {
     struct ptx_block *block;
     struct ptx_warp *warp;
