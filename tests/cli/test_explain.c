@@ -180,9 +180,9 @@ static const struct {
      * 111.13e9 activations of a sequence */
     { GPT3_ALONE("mb1"), "data-parallel training, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
     /* Bytes per parameter: 2 for the weight, 4 for the gradient, 4 for the master weight and 4 for
-     * each of two moments. Gradients in bf16 save 2 bytes, moments in bf16 save 4, and so does
-     * momentum, which has one moment. bf16-pure has 2 bytes each for weight, gradient and moment;
-     * fp32 has 4 bytes each and no master weight. */
+     * each of two moments. Gradients in bf16 save 2 bytes, and moments in bf16 save 4. The
+     * optimizer `momentum` saves 4 too, because it has one moment. bf16-pure has 2 bytes each for
+     * weight, gradient and moment; fp32 has 4 bytes each and no master weight. */
     { GPT3_ALONE("mb1"), "state per parameter", 18 },
     { GPT3_ALONE("mb1 grad=bf16"), "state per parameter", 16 },
     { GPT3_ALONE("mb1 optimizer=adam-bf16"), "state per parameter", 14 },
@@ -236,9 +236,10 @@ static const struct {
     { PIPE("pp8 mb1 recompute=full"), "activations kept", 40 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "activations kept", 8 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=block:2"), "activations kept", (16 * 2 + 24 * 34) * 2048.0 * 5120 },
-    /* With one checkpoint for 5 layers, a stage holds 5/5 inputs per microbatch, and all
-     * activations of 5 layers while they are recomputed. A step takes 8 FLOPs per token and
-     * parameter with full recompute, and 6 + 2 x 2/5 if two layers in five are recomputed. */
+    /* With one checkpoint for 5 layers, a stage of 5 layers keeps one input per microbatch, and
+     * holds all activations of the 5 layers while they are recomputed. A step takes 8 FLOPs per
+     * token and parameter with full recompute, and 6 + 2 x 2/5 if two layers in five are
+     * recomputed. */
     { PIPE("pp8 mb1 recompute=full:5"), "recomputed activations", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "layers held in memory by recompute", 6 },
     { PIPE("pp8 mb1"), "layers held in memory by recompute", 4.47213595499958 }, /* 2 sqrt(5): a stage has 5 layers */

@@ -250,8 +250,8 @@ START_TEST(a_row_shows_what_a_stage_computes_in_each_column)
 }
 END_TEST
 
-/* Two chunks per stage, whose passes take half as long. Only passes have the number of their chunk
- * below them; idle time, reductions and the update have none. */
+/* Each stage has two chunks, whose passes take half as long. The number of a pass's chunk is
+ * printed below the pass; nothing is printed below idle time, reductions and the update. */
 START_TEST(each_pass_has_the_number_of_its_chunk_below_it)
 {
     char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2, 0 }, false, 60);
