@@ -84,8 +84,8 @@ START_TEST(a_faulty_line_is_named)
     unlink(path);
     ck_assert(!ok);
     ck_assert_int_eq(err.code, ERR_INPUT);
-    ck_assert_msg(strstr(err.where, faults[_i].where) != NULL, "where is %s: %s", err.where,
-                  err.msg);
+    ck_assert_msg(strstr(err.where, faults[_i].where) != NULL, "the place in the error is %s: %s",
+                  err.where, err.msg);
     ck_assert_msg(strstr(err.msg, faults[_i].says) != NULL, "%s", err.msg);
 }
 END_TEST

@@ -187,7 +187,8 @@ START_TEST(memory_bound_ops_are_timed_warm_and_cold_at_every_size)
         double asked_bytes = 4096 * pow(4, i % 5);
         ck_assert(point->warm_s > 0 && point->cold_s > 0);
         ck_assert_msg(point->bytes > 0.8 * asked_bytes && point->bytes <= asked_bytes,
-                      "%s: %.0f of %.0f", point->op, point->bytes, asked_bytes);
+                      "%s moves %.0f of the %.0f bytes asked for", point->op, point->bytes,
+                      asked_bytes);
     }
     struct bandwidth_fit fit = bandwidth_fit(&traffic);
     ck_assert(fit.bytes_per_s > 0 && fit.kernel_s >= 0 && isfinite(fit.median_error));
@@ -369,7 +370,8 @@ START_TEST(a_files_interval_is_at_least_its_held_out_error)
     ck_assert_msg(profile_read(object, &profile, &err), "%s: %s", err.where, err.msg);
     double error = fabs(log(checks[_i].times));
     ck_assert_double_eq_tol(profile.error_log, fmax(stated, error), 1e-9);
-    ck_assert_msg(profile.is_disturbed == checks[_i].is_marked, "%g times at %g of a core",
+    ck_assert_msg(profile.is_disturbed == checks[_i].is_marked,
+                  "wrong mark for %g times the predicted time at a core share of %g",
                   checks[_i].times, checks[_i].core_share);
     if (profile.is_disturbed)
         ck_assert_double_eq_tol(profile.disturbed.held_out_error, error, 1e-9);
@@ -506,7 +508,7 @@ START_TEST(predicted_memory_agrees_with_the_arenas_count)
     struct evaluator *evaluator = evaluator_new(&system, &model);
     double predicted = evaluate_peak_bytes(evaluator, &run.plan);
     ck_assert_msg(predicted > 0.97 * measured && predicted < 1.03 * measured,
-                  "%s: predicted %.0f, measured %.0f", alone[_i].layout, predicted, measured);
+                  "%s: predicted %.0f bytes, measured %.0f", alone[_i].layout, predicted, measured);
     evaluator_free(evaluator);
     system_release(&system);
     host_run_close(&run);

@@ -30,8 +30,8 @@ START_TEST(a_pattern_matches_anywhere_and_in_any_case)
         { "longer than the text", "text", false },
     };
     for (size_t i = 0; i < LENGTH(cases); i++)
-        ck_assert_msg(match_text(cases[i].pattern, cases[i].text) == cases[i].matches, "%s in %s",
-                      cases[i].pattern, cases[i].text);
+        ck_assert_msg(match_text(cases[i].pattern, cases[i].text) == cases[i].matches,
+                      "wrong result for pattern %s in text %s", cases[i].pattern, cases[i].text);
 }
 END_TEST
 

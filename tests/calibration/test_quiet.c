@@ -63,7 +63,8 @@ START_TEST(a_calibration_waits_a_bounded_time_for_idle_cores)
     ck_assert(quiet_wait(&machine, waits[_i].most_s, &waited_s, &err));
     ck_assert_msg(fake.asked == waits[_i].asked, "%s: the core share was read %d times",
                   waits[_i].what, fake.asked);
-    ck_assert_msg(fabs(waited_s - waits[_i].waited_s) < 1e-9, "%s: %g s", waits[_i].what, waited_s);
+    ck_assert_msg(fabs(waited_s - waits[_i].waited_s) < 1e-9, "%s: the wait took %g s",
+                  waits[_i].what, waited_s);
     ck_assert_int_eq(fake.told, fake.asked - 1);
 }
 END_TEST
@@ -93,7 +94,7 @@ static const int disturbed[][2] = { { 0, 0 }, { 3, 0 }, { 5, 3 }, { 9, 9 }, { 10
 START_TEST(waiting_for_peers_is_not_counted_in_a_transfer)
 {
     double took_s = quiet_of(disturbed[_i][0], disturbed[_i][1]);
-    ck_assert_msg(took_s > 19.9e-6 && took_s < 24.1e-6, "%g us", 1e6 * took_s);
+    ck_assert_msg(took_s > 19.9e-6 && took_s < 24.1e-6, "a transfer took %g us", 1e6 * took_s);
 }
 END_TEST
 
@@ -116,7 +117,8 @@ START_TEST(time_of_other_processes_is_subtracted_from_a_step)
 {
     struct core_time before = { .is_known = true };
     double quiet_s = core_quiet_s(steps[_i].wall_s, &before, &steps[_i].after);
-    ck_assert_msg(fabs(quiet_s - steps[_i].quiet_s) < 1e-9, "%s: %g s", steps[_i].what, quiet_s);
+    ck_assert_msg(fabs(quiet_s - steps[_i].quiet_s) < 1e-9, "%s: the undisturbed time is %g s",
+                  steps[_i].what, quiet_s);
 }
 END_TEST
 

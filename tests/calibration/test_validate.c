@@ -121,7 +121,8 @@ static void check_memory(const json_t *memory)
     for (int i = 0; i < LENGTH(most); i++) {
         const json_t *score = json_object_get(memory, most[i].source);
         double median = json_number_value(json_object_get(score, "median"));
-        ck_assert_msg(median > 0 && median <= most[i].median, "%s: %g", most[i].source, median);
+        ck_assert_msg(median > 0 && median <= most[i].median,
+                      "%s: the median error of memory is %g", most[i].source, median);
     }
 }
 
