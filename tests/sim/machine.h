@@ -10,7 +10,7 @@ extern struct system machine; /* the loaded system */
 void machine_load(const char *cluster, int num_gpus);
 void machine_release(void);
 
-/* Bandwidth of all channels of a ring. */
+/* Bandwidth of all channels of a ring together, inside a node and between nodes. */
 double inside_gb_per_s(const struct comm_group *group);
 double between_gb_per_s(const struct comm_group *group);
 

@@ -94,7 +94,8 @@ START_TEST(the_peak_with_latent_attention_and_experts_agrees_with_megatrons)
 }
 END_TEST
 
-/* --- recompute of everything ----------------------------------------------------------------- */
+/* --- full recompute -----------------------------------------------------------------------------
+ */
 
 /* The runs have DeepSeek-V3's shape with 14 layers on 64 H100. The first two reached 225.1 and
  * 184.7 TFLOP/s; the second took 3.044 s per step. The test compares the step time and the peak of
@@ -131,10 +132,11 @@ START_TEST(time_and_memory_of_overlap_and_recompute_agree_with_megatrons)
     for (size_t i = 0; i < LENGTH(timed); i++) {
         struct prediction p = predict(timed[i].words);
         step_s[i] = p.step_s;
-        ck_assert_msg(fabs(log(p.step_s / timed[i].measured_s)) <= 0.1, "%s: %.3f s",
-                      timed[i].words, p.step_s);
+        ck_assert_msg(fabs(log(p.step_s / timed[i].measured_s)) <= 0.1,
+                      "%s: the predicted step is %.3f s", timed[i].words, p.step_s);
         ck_assert_msg(fabs(log(p.peak_memory_bytes / timed[i].measured_bytes)) <= 0.05,
-                      "%s: %.1f GB", timed[i].words, 1e-9 * p.peak_memory_bytes);
+                      "%s: the predicted peak is %.1f GB", timed[i].words,
+                      1e-9 * p.peak_memory_bytes);
     }
     ck_assert_double_lt(step_s[0], step_s[2]);
     ck_assert_double_lt(step_s[2], step_s[1]);

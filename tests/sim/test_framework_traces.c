@@ -636,12 +636,14 @@ START_TEST(megatron_core_runs_our_ops_and_keeps_our_bytes)
         struct stage_memory memory = memory_of();
         kept[i] = kept_error(&memory, of);
         double parameters = stage_parameters(&now.model, &now.plan, &now.pieces, now.stage);
-        ck_assert_msg(parameters == number_of(of, "parameters"), "%s: parameters", now.name);
+        ck_assert_msg(parameters == number_of(of, "parameters"),
+                      "%s: another number of parameters than in the trace", now.name);
         double most = is_new_family() ? 0.02 : 0.08;
-        ck_assert_msg(fabs(kept[i]) <= most, "%s: kept bytes %+.1f %%", now.name, 100 * kept[i]);
+        ck_assert_msg(fabs(kept[i]) <= most, "%s: the kept bytes differ by %+.1f %%", now.name,
+                      100 * kept[i]);
         if (now.model.experts == 0 && now.model.kv_lora == 0) {
             peak[dense] = peak_error(&memory, of);
-            ck_assert_msg(fabs(peak[dense]) <= 0.08, "%s: peak %+.1f %%", now.name,
+            ck_assert_msg(fabs(peak[dense]) <= 0.08, "%s: the peak differs by %+.1f %%", now.name,
                           100 * peak[dense]);
             dense++;
         }
@@ -719,7 +721,8 @@ START_TEST(torchtitan_runs_our_ops_and_keeps_our_bytes)
         check_lists();
         peak[i] = error_of(titan_bytes(), number_of(of, "peak_bytes"));
 
-        ck_assert_msg(fabs(peak[i]) <= 0.08, "%s: peak %+.1f %%", now.name, 100 * peak[i]);
+        ck_assert_msg(fabs(peak[i]) <= 0.08, "%s: the peak differs by %+.1f %%", now.name,
+                      100 * peak[i]);
         release();
     }
     check_errors(peak, i, "peaks");

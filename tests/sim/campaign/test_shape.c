@@ -30,7 +30,7 @@ START_TEST(a_model_of_1e12_parameters_has_width_30000)
 }
 END_TEST
 
-/* Brown et al. 2020, table 2.1, and Touvron et al. 2023, table 2. */
+/* The shapes are those of Brown et al. 2020, table 2.1, and of Touvron et al. 2023, table 2. */
 START_TEST(shapes_of_published_models_are_reproduced)
 {
     static const struct {

@@ -13,7 +13,9 @@ static double time_us(const char *algo, int group, enum collective collective,
            SECONDS_PER_US;
 }
 
-/* Hand calculations. */
+/* Hand calculations. A collective takes its latency plus its bytes / its bandwidth. A ring of n
+ * ranks has 2 (n - 1) steps in an all-reduce, in which a rank sends 2 (n - 1) / n of the bytes, and
+ * half as many steps and bytes in an all-gather or a reduce-scatter. */
 
 /* The latency is 8.4 us + 14 steps of 3.4 us, the bandwidth 24 channels x 15 GB/s x 8/14. */
 START_TEST(ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us)
@@ -101,8 +103,8 @@ START_TEST(over_16_h100_nodes_a_ring_is_faster_than_a_tree_for_1_gib)
 }
 END_TEST
 
-/* The ring has 2046 steps, of which 254 cross the network; the tree has 2 x (7 + 7). The hosts have
- * Intel CPUs. */
+/* The ring has 2046 steps, of which 254 cross the network; the tree has 2 x (7 + 7) steps. The
+ * hosts have Intel CPUs. */
 START_TEST(over_128_a100_nodes_a_tree_is_faster_than_a_ring_for_1_gib)
 {
     struct comm_group group = nccl_groups[A100_128_NODES];
@@ -135,10 +137,11 @@ static void ck_cost(const char *algo, int group, enum collective collective, dou
     ck_assert_double_eq_tol(bytes_per_s / 1e9, want_gb_per_s, 1e-9);
 }
 
-/* The latency is 2 x (3.7 + 7 x 0.4) + 31 us. With one NIC per rank an all-reduce has 0.85 x 384 /
- * 2 GB/s and a gather 8 x min(48, 0.9 x 48). With two ranks per NIC (4 NICs of 24 GB/s) an
- * all-reduce has 96 x 2/3 / 2 GB/s. With one rank per node there is no hop inside the node; the
- * latency is 14 us as in a tree, and the bandwidth 2/(1/2 + 1) x 0.85 x 48 / 2 GB/s. */
+/* The latency is 2 x (3.7 + 7 x 0.4) + 31 us. With one NIC per rank an all-reduce has a bandwidth
+ * of 0.85 x 384 / 2 GB/s, and a gather one of 8 x min(48, 0.9 x 48) GB/s. With two ranks per NIC (4
+ * NICs of 24 GB/s) an all-reduce has 96 x 2/3 / 2 GB/s. With one rank per node there is no hop
+ * inside the node; the latency is 14 us as in a tree, and the bandwidth 2/(1/2 + 1) x 0.85 x 48 / 2
+ * GB/s. */
 START_TEST(collnet_direct_crosses_the_network_once)
 {
     ck_cost("collnet_direct", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 44.0, 163.2);
@@ -187,8 +190,8 @@ START_TEST(hops_between_rails_add_a_hop_over_nvlink)
 }
 END_TEST
 
-/* The latency is 25 + 18 us, the bandwidth 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s, and for
- * a gather 8 x 40 x 0.85 x 7/8 x 7/8. */
+/* The latency is 25 + 18 us, the bandwidth 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s. A
+ * gather has a bandwidth of 8 x 40 x 0.85 x 7/8 x 7/8 GB/s. */
 START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
 {
     ck_cost("nvls", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 43.0, 384 * 128 / 254.0);
@@ -328,8 +331,9 @@ START_TEST(times_agree_with_a_separate_port_of_nccls_model)
         const struct collective_algo *algo = collective_algo_find(row->algo);
         const struct comm_group *group = &nccl_groups[row->group];
         double got_s = nccl_time_s(algo, group, row->collective, row->protocol, row->bytes);
-        ck_assert_msg(fabs(got_s / row->time_s - 1) < 1e-6, "row %zu: %s of %g bytes: %g s, not %g",
-                      i, row->algo, row->bytes, got_s, row->time_s);
+        ck_assert_msg(fabs(got_s / row->time_s - 1) < 1e-6,
+                      "row %zu: %s takes %g bytes in %g s, not in %g s", i, row->algo, row->bytes,
+                      got_s, row->time_s);
     }
 }
 END_TEST

@@ -101,7 +101,7 @@ START_TEST(rows_aligned_to_4_bytes_are_slowed_by_the_root_of_the_factor_for_2_by
 }
 END_TEST
 
-/* 101 tiles need two waves, and so do 200. */
+/* A wave is one tile on each of the 100 SMs, so 101 tiles need two waves, and so do 200. */
 START_TEST(a_tile_more_than_a_wave_takes_another_wave)
 {
     ck_assert_double_eq_tol(multiply_s(128 * 101, 1, 500), 2 * 32.768e-6, 1e-12);
@@ -109,7 +109,7 @@ START_TEST(a_tile_more_than_a_wave_takes_another_wave)
 }
 END_TEST
 
-/* The time of a tile is that of an inner dimension that is longer by half_k. */
+/* A tile with the inner dimension k takes the time of k + half_k at the full rate. */
 START_TEST(half_the_rate_is_reached_at_half_k)
 {
     struct gpu gpu = round_gpu();

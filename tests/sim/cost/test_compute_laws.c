@@ -105,9 +105,9 @@ static void check_never_faster(const struct machine *machine, struct shape s, st
     double time_s = product_s(machine, s);
     double larger_s = product_s(machine, larger);
     if (larger_s < time_s * (1 - slack)) /* one ck_assert per shape would be slow */
-        ck_abort_msg("%s on %s: %g x %g x %g takes %g s, %g x %g x %g %g s", machine->gpu.name,
-                     machine->profile.name, s.m, s.n, s.k, time_s, larger.m, larger.n, larger.k,
-                     larger_s);
+        ck_abort_msg("%s on %s: %g x %g x %g takes %g s, but %g x %g x %g takes %g s",
+                     machine->gpu.name, machine->profile.name, s.m, s.n, s.k, time_s, larger.m,
+                     larger.n, larger.k, larger_s);
 }
 
 static void check_doubling(const struct machine *machine, struct shape s)
@@ -135,7 +135,8 @@ static void check_roofline_of_shape(const struct machine *machine, struct shape 
     double flops_s = 2 * s.m * s.n * s.k / machine->gpu.peak_flops_per_s[machine->dtype];
     double bytes_s = product_bytes(&s) / machine->gpu.memory_bytes_per_s;
     ck_assert_msg(time_s >= flops_s && time_s >= bytes_s,
-                  "%s on %s: %g x %g x %g takes %g s, where peak takes %g s and memory %g s",
+                  "%s on %s: %g x %g x %g takes %g s; at the peak rate it takes %g s, its memory "
+                  "traffic %g s",
                   machine->gpu.name, machine->profile.name, s.m, s.n, s.k, time_s, flops_s,
                   bytes_s);
 }

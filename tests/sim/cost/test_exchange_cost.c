@@ -124,9 +124,9 @@ END_TEST
 
 /* --- hand calculations ------------------------------------------------------------------------ */
 
-/* The exchange has 2 x 15 rounds of S/16 bytes. Only one rank of a node sends to another node, so
- * it has the whole NIC: its message takes as long as an eighth of the bytes at one rank's share of
- * the NIC. */
+/* The exchange of S bytes over 16 ranks has 2 x 15 rounds of S/16 bytes. Only one rank of a node
+ * sends to another node, so it has the whole NIC: its message takes as long as an eighth of the
+ * bytes at one rank's share of the NIC. */
 START_TEST(a_ring_exchange_takes_the_sum_of_its_rounds)
 {
     ck_assert_double_eq_tol(wire_s(16, "ring", 1e8), 30 * crossing_s(1e8 / 16 / 8), 1e-12);
@@ -407,10 +407,11 @@ START_TEST(a_gossip_step_waits_less_than_an_all_reduce_step)
 }
 END_TEST
 
-/* A step has m passes of p seconds. They take T with the waiting of an all-reduce and f T without
- * it. The slowest of n replicas is E standard deviations later than the mean: f T + E sqrt(f^2 A +
- * f B) = T, with A = m (spread p)^2 and B = drift T. A gossip step saves its share of this waiting.
- */
+/* A step has m passes of p seconds. With the waiting of an all-reduce they take T, and without
+ * waiting f T. The slowest of n replicas ends E standard deviations later than the mean: f T + E
+ * sqrt(f^2 A + f B) = T. The variances are A = m (spread p)^2, because pass times vary by `spread`,
+ * and B = drift T, because clocks of replicas drift apart. A gossip step saves its share of this
+ * waiting. */
 START_TEST(the_bound_of_saved_waiting_is_exact_for_equal_passes)
 {
     struct model model = small_model();

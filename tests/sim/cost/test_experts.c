@@ -1,4 +1,4 @@
-/* Blocks with experts: their products, messages and times. */
+/* Tests the products, messages and times of blocks with experts. */
 #include "base/statistics.h"
 #include "models/blocks.h"
 #include "sim/cost/compute.h"
@@ -24,8 +24,8 @@ static void tear_down(void)
 /* --- one layer, measured ------------------------------------------------------------------------
  */
 
-/* The ops of the routed experts, without norm, residual and shared expert, as a list that runs in
- * series. */
+/* The ops of the routed experts, without norm, residual and shared expert, as an op list (sequence
+ * of operations) that runs in series. */
 static struct ops of_experts(struct ops ops)
 {
     struct ops some = ops;

@@ -150,8 +150,8 @@ static double saved_bytes(struct ops ops)
 }
 
 /* Inputs of qkv, fc1 and fc2 take one byte instead of two: this saves 1 + 1 + 3.5 bytes per element
- * of the hidden state. The projection's input takes one byte, in addition to the two that attention
- * keeps: +1. */
+ * of the hidden state. The projection's input adds one byte, because attention keeps its own copy
+ * of two bytes. */
 START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 {
     struct model model = model_of("llama3-8b");

@@ -30,9 +30,9 @@ static const struct {
     int num_channels; /* 0 if the number of channels is not checked */
     double gb_per_s;
 } rates[] = {
-    /* Each of two sockets has 4 GPUs. A ring below one socket has 20 GB/s, and one over both has
-     * 12.5. Two rings (of every second GPU) or four (of every fourth) share the 18.9 GB/s of the
-     * link between the sockets. */
+    /* Each of two sockets has 4 GPUs. A ring of GPUs below one socket has 20 GB/s, and a ring over
+     * both sockets has 12.5 GB/s. Two rings (of every second GPU) or four (of every fourth) share
+     * the 18.9 GB/s of the link between the sockets. */
     { "a100-pcie-8", 8, 1, 4, 1, 2, 20 },
     { "a100-pcie-8", 8, 1, 8, 1, 2, 12.5 },
     { "a100-pcie-8", 8, 2, 4, 1, 2, 18.9 / 2 },
@@ -187,12 +187,12 @@ static void check_rings_have_the_nics(const char *name)
     double nics = net->nics_per_gpu * net->bytes_per_s * net->efficiency / 1e9;
     double through = inside_gb_per_s(&inside) * node_size / (node_size - 1.0);
     double whole = fmin(node_size * nics, through);
-    ck_assert_msg(between_gb_per_s(&alone) <= nics * (1 + 1e-9) &&
-                      between_gb_per_s(&alone) >= 0.9 * nics,
-                  "%s: %g of %g GB/s", name, between_gb_per_s(&alone), nics);
-    ck_assert_msg(between_gb_per_s(&all) <= whole * (1 + 1e-9) &&
-                      between_gb_per_s(&all) >= 0.9 * whole,
-                  "%s: %g of %g GB/s", name, between_gb_per_s(&all), whole);
+    ck_assert_msg(
+        between_gb_per_s(&alone) <= nics * (1 + 1e-9) && between_gb_per_s(&alone) >= 0.9 * nics,
+        "%s: a ring between nodes has %g of %g GB/s", name, between_gb_per_s(&alone), nics);
+    ck_assert_msg(
+        between_gb_per_s(&all) <= whole * (1 + 1e-9) && between_gb_per_s(&all) >= 0.9 * whole,
+        "%s: a ring between nodes has %g of %g GB/s", name, between_gb_per_s(&all), whole);
     machine_release();
 }
 

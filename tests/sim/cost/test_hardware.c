@@ -168,7 +168,9 @@ static void check_siblings_are_not_measured(const char *name)
     check_ok(profile_load(name, &profile, &err), &err);
     const struct provenance *of = &profile.provenance;
     bool is_own = strcmp(of->products, fitted_here) == 0;
-    ck_assert_msg(is_own || !profile.measured, "%s: products %s", name, of->products);
+    ck_assert_msg(is_own || !profile.measured,
+                  "%s is marked as measured, but its constants of products are from: %s", name,
+                  of->products);
     ck_assert_msg(strstr(profile.source, "Not measured itself") == NULL || !profile.measured, "%s",
                   name);
     profile_release(&profile);

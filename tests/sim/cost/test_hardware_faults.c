@@ -15,8 +15,9 @@ struct fault {
 static void check_fault(const struct fault *fault, const struct err *err)
 {
     ck_assert_msg(err->code == ERR_INPUT, "%s: code %d: %s", fault->file, (int)err->code, err->msg);
-    ck_assert_msg(strstr(err->where, fault->where), "%s: where is %s", fault->file, err->where);
-    ck_assert_msg(strstr(err->msg, fault->msg), "%s: msg is %s", fault->file, err->msg);
+    ck_assert_msg(strstr(err->where, fault->where), "%s: the place in the error is %s", fault->file,
+                  err->where);
+    ck_assert_msg(strstr(err->msg, fault->msg), "%s: the message is %s", fault->file, err->msg);
 }
 static const struct fault gpu_faults[] = {
     { "bare_number.json", "bare_number.json:5: memory", "80" },
@@ -201,7 +202,7 @@ static void check_unknown(bool ok, const struct err *err, const char *name, cons
     ck_assert(!ok);
     ck_assert_int_eq(err->code, ERR_USAGE);
     ck_assert_str_eq(err->where, name);
-    ck_assert_msg(strstr(err->msg, msg), "msg is %s", err->msg);
+    ck_assert_msg(strstr(err->msg, msg), "the message is %s", err->msg);
 }
 
 START_TEST(the_error_of_an_unknown_file_name_suggests_the_nearest)

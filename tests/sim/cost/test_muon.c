@@ -1,4 +1,4 @@
-/* The optimizer Muon: the matrices that it updates, its state, and its time. */
+/* Tests the optimizer Muon: which matrices it updates, its state, and its time. */
 #include "sim/cost/muon.h"
 
 #include "sim/engine/simulate.h"
@@ -44,8 +44,8 @@ START_TEST(newton_schulz_products_read_and_write_each_operand_once)
 END_TEST
 
 /* Matrices are assigned to ranks, the largest first, each to the rank with the least work. Matrices
- * of 7, 5, 4, 3 and 1 on two ranks give 10 and 10; the bound is 7 + 13 / 2.
- */
+ * with work 7, 5, 4, 3 and 1 on two ranks give each rank the work 10. The bound is the largest
+ * matrix plus half of the others, 7 + 13 / 2. */
 START_TEST(a_ranks_work_is_at_most_the_largest_matrix_plus_its_share_of_the_rest)
 {
     struct dealt dealt = { 20, 7 };

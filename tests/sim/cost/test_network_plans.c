@@ -226,8 +226,9 @@ START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
 }
 END_TEST
 
-/* Blocks of 16 nodes with uplinks too narrow for a single NIC: of groups of 12 nodes, the second is
- * on nodes 12 to 23 and crosses a block. Two groups of 8 fit, and so does a single group of 12. */
+/* Blocks have 16 nodes, and their uplinks are too narrow for a single NIC. If groups have 12 nodes,
+ * the second group is on nodes 12 to 23 and crosses the end of a block. Two groups of 8 nodes fit
+ * in a block, and so does a single group of 12. */
 START_TEST(a_group_that_any_block_boundary_divides_is_oversubscribed)
 {
     machine_load("dgx-a100-80g-over7", 192);

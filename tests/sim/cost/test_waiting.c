@@ -73,7 +73,8 @@ START_TEST(waiting_of_gossip_agrees_with_a_simulation)
     for (int i = 0; i < LENGTH(counts); i++) {
         double want = simulated(_i, counts[i], 0, TURNS(160000) / counts[i] / 4 + 400);
         double got = gossip_wait((enum mixing_graph)_i, counts[i]);
-        ck_assert_msg(fabs(got / want - 1) < 0.13, "%s of %d: %.3f, simulated %.3f",
+        ck_assert_msg(fabs(got / want - 1) < 0.13,
+                      "%s of %d ranks: the formula gives %.3f, the simulation %.3f",
                       mixing_graph_words[_i], counts[i], got, want);
     }
 }
@@ -111,8 +112,8 @@ START_TEST(waiting_of_local_sgd_agrees_with_a_simulation)
     for (int i = 0; i < LENGTH(cases); i++) {
         double want = simulated(cases[i].graph, 32, cases[i].period, TURNS(4000) / 40 * 40 + 800);
         double got = wait_of(cases[i].text, 32, 1.0 / cases[i].period);
-        ck_assert_msg(fabs(got / want - 1) < cases[i].tolerance, "%s: %.3f, simulated %.3f",
-                      cases[i].text, got, want);
+        ck_assert_msg(fabs(got / want - 1) < cases[i].tolerance,
+                      "%s: the formula gives %.3f, the simulation %.3f", cases[i].text, got, want);
     }
 }
 END_TEST

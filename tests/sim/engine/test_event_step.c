@@ -113,8 +113,9 @@ static void check_equal(const struct fixture *f, double got_s, double expected_s
 {
     struct text layout = { 0 };
     plan_write(&f->plan, &layout);
-    ck_assert_msg(fabs(got_s - expected_s) <= 1e-9 * expected_s, "%s: %.12g s is not %.12g s",
-                  text_get(&layout), got_s, expected_s);
+    ck_assert_msg(fabs(got_s - expected_s) <= 1e-9 * expected_s,
+                  "%s: the events take %.12g s, the recurrence %.12g s", text_get(&layout), got_s,
+                  expected_s);
     text_release(&layout);
 }
 
@@ -198,7 +199,9 @@ START_TEST(with_short_messages_the_recurrence_is_within_a_few_percent_of_the_eve
         struct fixture f;
         setup(&f, "gpt3-1.3b", layouts[i], 64);
         double more = event_step_s(&f) / recurrence_step_s(&f) - 1;
-        ck_assert_msg(more > -0.05 && more < 0.15, "%s: %+.3f", layouts[i], more);
+        ck_assert_msg(more > -0.05 && more < 0.15,
+                      "%s: the events take longer than the recurrence by the share %+.3f",
+                      layouts[i], more);
         teardown(&f);
     }
 }
@@ -243,7 +246,8 @@ START_TEST(better_hardware_never_lengthens_a_step)
         double before_s = event_step_s(&f);
         upgrades[_i](&f.system);
         double after_s = event_step_s(&f);
-        ck_assert_msg(after_s <= before_s * (1 + 1e-9), "%s: %g s became %g s", layouts[i],
+        ck_assert_msg(after_s <= before_s * (1 + 1e-9),
+                      "%s: better hardware changed the step from %g s to %g s", layouts[i],
                       before_s, after_s);
         teardown(&f);
     }

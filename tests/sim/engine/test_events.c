@@ -55,7 +55,7 @@ static double recurrence_s(const struct step *step)
 static void check_same(const struct step *step, double got_s, double expected_s)
 {
     ck_assert_msg(fabs(got_s - expected_s) <= 1e-9 * expected_s,
-                  "%s, %d stages x %d chunks, %d microbatches: %.12g s is not %.12g s",
+                  "%s, %d stages x %d chunks, %d microbatches: the step takes %.12g s, not %.12g s",
                   step->generator->name, step->shape.num_stages, step->shape.chunks_per_stage,
                   step->shape.num_microbatches, got_s, expected_s);
 }
@@ -87,8 +87,9 @@ START_TEST(with_blocking_delays_the_events_equal_the_recurrence)
 }
 END_TEST
 
-/* Two stages, one microbatch, forward 1 s, backward 2 s, message 0.5 s. As in test_order the passes
- * take 7 s. Then comes the norm of both stages, 0.25 s, and the optimizer, 4 s. */
+/* Two stages run one microbatch, with a forward of 1 s, a backward of 2 s and a message of 0.5 s.
+ * As in test_order the passes take 7 s. The optimizer takes 0.25 s on stage 0 and 4 s on stage 1;
+ * both wait for the gradient norm, which needs the passes of both stages. */
 START_TEST(the_update_waits_for_the_norm_of_all_stages)
 {
     struct step step;
@@ -100,9 +101,9 @@ START_TEST(the_update_waits_for_the_norm_of_all_stages)
 }
 END_TEST
 
-/* The previous case without waiting for the norm: stage 1 begins at 1.5, ends its passes at 4.5 and
- * updates until 8.5; stage 0 takes 7.25.
- */
+/* The same step without waiting for the norm. Stage 1 begins at 1.5 s, ends its passes at 4.5 s and
+ * updates until 8.5 s. Stage 0 ends its passes at 7 s and its update at 7.25 s, which is the
+ * longest time from a stage's own first pass to its end. */
 START_TEST(without_the_norm_a_stage_updates_after_its_own_passes)
 {
     struct step step;
@@ -298,7 +299,9 @@ START_TEST(without_shared_links_a_faster_part_never_lengthens_the_step)
         step.cost.messages_are_delays = true;
         step.cost.slowdowns = (struct slowdowns){ 1, 1 };
         double slower = slower_by(&step, scales[i % 2]);
-        ck_assert_msg(slower <= 1e-9, "seed 20261126, case %d: slower by %g", i, slower);
+        ck_assert_msg(slower <= 1e-9,
+                      "seed 20261126, case %d: a faster part lengthens the step by the share %g", i,
+                      slower);
     }
 }
 END_TEST
@@ -315,7 +318,9 @@ START_TEST(with_shared_links_a_faster_part_rarely_lengthens_the_step_and_by_at_m
         step_randomise_whole(&step);
         double slower = slower_by(&step, scales[i % 2]);
         anomalies += slower > 1e-9;
-        ck_assert_msg(slower <= 0.03, "seed 20261127, case %d: slower by %g", i, slower);
+        ck_assert_msg(slower <= 0.03,
+                      "seed 20261127, case %d: a faster part lengthens the step by the share %g", i,
+                      slower);
     }
     ck_assert_int_le(anomalies, 8);
 }
@@ -330,7 +335,9 @@ START_TEST(contention_makes_no_step_one_percent_shorter)
         double slowed_s = step_run_s(&step);
         step.cost.slowdowns = (struct slowdowns){ 1, 1 };
         double slower = step_run_s(&step) / slowed_s - 1;
-        ck_assert_msg(slower <= 0.01, "seed 20261128, case %d: slower by %g", i, slower);
+        ck_assert_msg(slower <= 0.01,
+                      "seed 20261128, case %d: a faster part lengthens the step by the share %g", i,
+                      slower);
     }
 }
 END_TEST

@@ -162,7 +162,7 @@ static void check_bounds(struct evaluator *evaluator, const struct plan *plan, d
                                 evaluate_floor_s(evaluator, &less) };
     for (int i = 0; i < LENGTH(bounds_s); i++)
         ck_assert_msg(bounds_s[i] <= step_s * (1 + rounding),
-                      "%s: lower bound %d is %g s, the step takes %g s", what, i, bounds_s[i],
+                      "%s: lower bound %d is %g s, but the step takes %g s", what, i, bounds_s[i],
                       step_s);
 }
 
@@ -170,13 +170,13 @@ static void check_plan(const struct machine *machine, const struct plan *plan, c
 {
     struct evaluator *evaluator = evaluator_new(&machine->system, &machine->model);
     struct prediction p = evaluate(evaluator, plan);
-    ck_assert_msg(isfinite(p.step_s) && p.step_s > 0, "%s: step %g s", what, p.step_s);
-    ck_assert_msg(isfinite(p.mfu) && p.mfu >= 0, "%s: MFU %g", what, p.mfu);
+    ck_assert_msg(isfinite(p.step_s) && p.step_s > 0, "%s: the step takes %g s", what, p.step_s);
+    ck_assert_msg(isfinite(p.mfu) && p.mfu >= 0, "%s: the MFU is %g", what, p.mfu);
     ck_assert_msg(p.step_low_s <= p.step_s && p.step_s <= p.step_high_s,
                   "%s: the interval %g to %g s does not contain the step of %g s", what,
                   p.step_low_s, p.step_high_s, p.step_s);
     ck_assert_msg(isfinite(p.peak_memory_bytes) && p.peak_memory_bytes > 0,
-                  "%s: peak memory of %g bytes", what, p.peak_memory_bytes);
+                  "%s: the peak memory is %g bytes", what, p.peak_memory_bytes);
     check_time_parts(&p, what);
     check_bounds(evaluator, plan, p.step_s, what);
     evaluator_free(evaluator);

@@ -35,10 +35,10 @@ static struct prediction predict(struct evaluator *evaluator, const char *layout
     return evaluate(evaluator, &plan);
 }
 
-/* All stages together hold as much in both places, because the module needs one copy of the
- * embedding, on its own stage or with the head. With tied embeddings the head's stage already has a
- * copy, so mtp=apart adds one: V h parameters, each of 2 + 4 bytes and, sharded over 16 data ranks,
- * 12/16 bytes. */
+/* All stages together hold equally many bytes wherever the module is, because it needs one copy of
+ * the embedding, on its own stage or with the head. With tied embeddings the head's stage already
+ * has a copy, so mtp=apart adds one: V h parameters, each of 2 + 4 bytes and, sharded over 16 data
+ * ranks, 12/16 bytes. */
 START_TEST(the_module_takes_its_copy_of_the_table_along)
 {
     for (int tied = 0; tied < 2; tied++) {
@@ -153,8 +153,8 @@ START_TEST(with_several_chunks_only_the_message_to_the_head_has_the_modules_rows
 }
 END_TEST
 
-/* The stage of the modules, which holds the other copy of the table, adds its gradient to the first
- * stage's; with tied embeddings the head's stage does. */
+/* The stage of the modules, which holds the other copy of the embedding (the table), adds its
+ * gradient to the first stage's; with tied embeddings the head's stage does. */
 START_TEST(the_stage_of_the_modules_adds_the_gradient_of_its_table)
 {
     static const struct {

@@ -54,8 +54,10 @@ static void check_memory(const struct prediction *p, const char *layout)
                                  m->activations_bytes + fmax(m->logits_bytes, m->recompute_bytes) +
                                  m->buckets_bytes + m->library_bytes;
         double total_bytes = allocated_bytes + m->slack_bytes + m->network_bytes + m->context_bytes;
-        ck_assert_msg(fabs(m->allocated_bytes / allocated_bytes - 1) < 1e-9, "%s", layout);
-        ck_assert_msg(fabs(m->total_bytes / total_bytes - 1) < 1e-9, "%s", layout);
+        ck_assert_msg(fabs(m->allocated_bytes / allocated_bytes - 1) < 1e-9,
+                      "%s: parts of memory do not sum to allocated_bytes", layout);
+        ck_assert_msg(fabs(m->total_bytes / total_bytes - 1) < 1e-9,
+                      "%s: parts of memory do not sum to total_bytes", layout);
         const double *part = &m->weights_bytes;
         for (size_t i = 0; i < sizeof *m / sizeof *part; i++)
             ck_assert_msg(part[i] >= 0, "%s, stage %d: part %zu of memory is %g bytes", layout, s,
@@ -75,8 +77,9 @@ END_TEST
 
 static void check_rates(const struct prediction *p, const char *layout)
 {
-    ck_assert_msg(0 < p->mfu && p->mfu <= p->hfu * (1 + 1e-9) && p->hfu <= 1, "%s: mfu %g, hfu %g",
-                  layout, p->mfu, p->hfu);
+    ck_assert_msg(0 < p->mfu && p->mfu <= p->hfu * (1 + 1e-9) && p->hfu <= 1,
+                  "%s: the MFU %g and HFU %g are not in order between 0 and 1", layout, p->mfu,
+                  p->hfu);
     double tokens = setting.model.batch * setting.model.seq;
     ck_assert_double_eq_tol(p->tokens_per_s * p->step_s, tokens, 1e-9 * tokens);
     ck_assert_double_lt(p->step_low_s, p->step_s);

@@ -31,7 +31,8 @@ static void check_changed(void (*change)(struct system *), const char *what)
     for (int p = 0; p < setting.num_plans; p++) {
         double before_s = evaluate_step_s(before, &setting.plans[p]);
         double after_s = evaluate_step_s(after, &setting.plans[p]);
-        ck_assert_msg(after_s <= before_s * (1 + 1e-9), "%s, %s, %s, %s: %s takes %g s, not %g s",
+        ck_assert_msg(after_s <= before_s * (1 + 1e-9),
+                      "%s, %s, %s, %s: after the change '%s' the step takes %g s, before it %g s",
                       setting.system.cluster.name, setting.system.stack.name, setting.model.name,
                       setting.texts[p], what, after_s, before_s);
     }
@@ -148,10 +149,10 @@ static void check_recompute(void)
         plan.recompute = RECOMPUTE_FULL;
         struct prediction full = evaluate(evaluator, &plan);
         bool one_layer = plan.chunk_layers != NULL || setting.system.stack.memory.frees_gradients;
-        ck_assert_msg(one_layer || full.peak_memory_bytes <= none.peak_memory_bytes,
-                      "%s, %s: peak with full recompute %g bytes, without recompute %g bytes",
-                      setting.model.name, setting.texts[i], full.peak_memory_bytes,
-                      none.peak_memory_bytes);
+        ck_assert_msg(
+            one_layer || full.peak_memory_bytes <= none.peak_memory_bytes,
+            "%s, %s: the peak is %g bytes with full recompute and %g bytes without recompute",
+            setting.model.name, setting.texts[i], full.peak_memory_bytes, none.peak_memory_bytes);
         ck_assert_double_ge(full.step_s, none.step_s * (1 - 1e-9));
         ck_assert_double_ge(selective.step_s, none.step_s * (1 - 1e-9));
         ck_assert_double_ge(full.hfu * full.step_s, none.hfu * none.step_s);
@@ -277,10 +278,11 @@ static struct outcome outcome_with(const struct plan *plan, struct stack policy)
 static void check_trade(struct outcome less, struct outcome more, const char *layout)
 {
     ck_assert_msg(more.step_s <= less.step_s * (1 + 1e-12),
-                  "%s: step of %g s, with more memory %g s", layout, less.step_s, more.step_s);
+                  "%s: the step takes %g s, but %g s with the policy that needs more memory",
+                  layout, less.step_s, more.step_s);
     ck_assert_msg(more.peak_bytes >= less.peak_bytes,
-                  "%s: peak of %g bytes, with more memory %g bytes", layout, less.peak_bytes,
-                  more.peak_bytes);
+                  "%s: the peak is %g bytes, but %g bytes with the policy that needs more memory",
+                  layout, less.peak_bytes, more.peak_bytes);
 }
 
 /* Stacks that prefetch layers, keep weights or delay the reduction of gradients need more memory
@@ -329,8 +331,8 @@ static void check_offload(void)
             plan.offloads = set;
             double after_s = evaluate_step_s(evaluator, &plan);
             ck_assert_msg(after_s >= before_s * (1 - 1e-12),
-                          "%s, %s: step of %g s, with offload set %u %g s", setting.model.name,
-                          setting.texts[i], before_s, set, after_s);
+                          "%s, %s: the step takes %g s; with the offload bit set %u it takes %g s",
+                          setting.model.name, setting.texts[i], before_s, set, after_s);
             ck_assert_double_le(evaluate_peak_bytes(evaluator, &plan), before_bytes);
         }
     }
@@ -365,8 +367,9 @@ static void check_more_data_ranks(void)
         double after_s = evaluate_step_s(larger, &plan);
         double slack = exchange_keeps_replicas_equal(&plan.exchange) ? 1e-9 : 5e-4;
         ck_assert_msg(after_s >= before_s * (1 - slack),
-                      "%s, %s, %s: step of %g s, with twice dp %g s", setting.system.cluster.name,
-                      setting.model.name, setting.texts[i], before_s, after_s);
+                      "%s, %s, %s: the step takes %g s, but %g s with twice the data ranks",
+                      setting.system.cluster.name, setting.model.name, setting.texts[i], before_s,
+                      after_s);
     }
     evaluator_free(evaluator);
     evaluator_free(larger);
@@ -385,8 +388,9 @@ static void check_bound(void)
         double bound_s = evaluate_bound_s(evaluator, &setting.plans[i]);
         double step_s = evaluate_step_s(evaluator, &setting.plans[i]);
         ck_assert_msg(bound_s <= step_s * (1 + 1e-9),
-                      "%s, %s, %s: lower bound %.17g s, step %.17g s", setting.system.cluster.name,
-                      setting.model.name, setting.texts[i], bound_s, step_s);
+                      "%s, %s, %s: the lower bound %.17g s exceeds the step of %.17g s",
+                      setting.system.cluster.name, setting.model.name, setting.texts[i], bound_s,
+                      step_s);
         ck_assert_double_gt(bound_s, 0);
     }
     evaluator_free(evaluator);

@@ -23,7 +23,7 @@ static const struct step_cost cost = { .chunks = chunks,
                                        .last_more_s = 0x1p19,
                                        .data_wire = WIRE_NETWORK };
 
-/* An instruction of stage 1, and its seconds. */
+/* An instruction of stage 1, its time in seconds, and the link that a transfer uses. */
 struct row {
     struct instr instr;
     double alone_s;

@@ -39,8 +39,8 @@ static struct stage_score stage_score(int stage)
 
 static void check_near(double got_s, double expected_s)
 {
-    ck_assert_msg(fabs(got_s - expected_s) <= 1e-12 * expected_s, "%.15g s, not %.15g s", got_s,
-                  expected_s);
+    ck_assert_msg(fabs(got_s - expected_s) <= 1e-12 * expected_s, "got %.15g s, expected %.15g s",
+                  got_s, expected_s);
 }
 
 /* --- an optimizer on the host -------------------------------------------------------------------

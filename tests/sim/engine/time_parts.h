@@ -1,4 +1,4 @@
-/* tests/sim/engine/time_parts.h - the parts of a step's time. */
+/* tests/sim/engine/time_parts.h - checks the parts of a step's time. */
 #ifndef TESTS_SIM_ENGINE_TIME_PARTS_H
 #define TESTS_SIM_ENGINE_TIME_PARTS_H
 

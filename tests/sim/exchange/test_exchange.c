@@ -78,7 +78,7 @@ START_TEST(every_method_has_documentation_and_a_test_case)
         bool found = false;
         for (int j = 0; j < NUM_TEXTS; j++)
             found = found || parsed(texts[j]).method == i;
-        ck_assert_msg(found, "%s", method->name);
+        ck_assert_msg(found, "no test case has the method %s", method->name);
         ck_assert_int_eq(strncmp(method->form, method->name, strlen(method->name)), 0);
         ck_assert_int_eq(method->summary[strlen(method->summary) - 1], '.');
         ck_assert_uint_gt(strlen(method->source), 0);
@@ -295,8 +295,8 @@ START_TEST(a_robust_rule_refuses_too_many_hostile_ranks)
     for (int n = 1; n < 20; n++) {
         struct err why = { 0 };
         bool accepted = method->accepts(&exchange, n, &why);
-        ck_assert_msg(accepted == (n >= robust[_i].least_ranks), "%s on %d ranks", robust[_i].text,
-                      n);
+        ck_assert_msg(accepted == (n >= robust[_i].least_ranks),
+                      "%s is wrongly accepted or refused on %d ranks", robust[_i].text, n);
         if (!accepted)
             ck_assert_ptr_nonnull(strstr(why.msg, method->rule->condition));
     }

@@ -51,8 +51,9 @@ static struct sent sent(const char *exchange, double parameters)
 
 static void check(const char *what, double got, double published, double tolerance)
 {
-    ck_assert_msg(fabs(got / published - 1) <= tolerance, "%s: %g, published %g: %+.1f %%", what,
-                  got, published, 100 * (got / published - 1));
+    ck_assert_msg(fabs(got / published - 1) <= tolerance,
+                  "%s: predicted %g, published %g, which differ by %+.1f %%", what, got, published,
+                  100 * (got / published - 1));
 }
 
 static const double resnet50 = 25.5e6;

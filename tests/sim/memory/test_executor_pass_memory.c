@@ -114,7 +114,7 @@ START_TEST(the_peak_of_a_pass_agrees_with_the_arena)
     host.stack.shards.prefetch = _i % NUM_PREFETCHES;
     struct peak peak = peak_of(&model, layout);
     ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
-                  "%s, prefetch %d: predicted %.0f, measured %.0f", layout,
+                  "%s, prefetch %d: predicted %.0f bytes, measured %.0f", layout,
                   host.stack.shards.prefetch, peak.predicted_bytes, peak.measured_bytes);
 }
 END_TEST
@@ -157,7 +157,7 @@ START_TEST(the_peak_of_a_fused_pass_agrees_with_the_arena)
     host.stack.fusions |= 1u << FUSION_WGRAD_BIAS | FOLDING_FUSIONS;
     struct peak peak = peak_of(&model, layouts[_i]);
     ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
-                  "%s: predicted %.0f, measured %.0f", layouts[_i], peak.predicted_bytes,
+                  "%s: predicted %.0f bytes, measured %.0f", layouts[_i], peak.predicted_bytes,
                   peak.measured_bytes);
 }
 END_TEST
@@ -175,8 +175,8 @@ START_TEST(memory_of_logits_in_row_blocks_is_as_predicted)
     host.stack.memory.logits_rows = runs[_i].rows;
     struct peak peak = peak_of(&model, runs[_i].layout);
     ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
-                  "%s, %d rows: predicted %.0f, measured %.0f", runs[_i].layout, runs[_i].rows,
-                  peak.predicted_bytes, peak.measured_bytes);
+                  "%s, %d rows: predicted %.0f bytes, measured %.0f", runs[_i].layout,
+                  runs[_i].rows, peak.predicted_bytes, peak.measured_bytes);
     ck_assert_double_gt(once.measured_bytes, peak.measured_bytes);
     ck_assert_double_gt(once.predicted_bytes, peak.predicted_bytes);
 }

@@ -80,11 +80,12 @@ static void check_chunks_in_flight(const struct generator *generator,
     for (int stage = 0; stage < shape->num_stages; stage++) {
         struct walk peak = walk_to_peak(generator, shape, stage, alike);
         for (int local = 0; local < shape->chunks_per_stage; local++)
-            ck_assert_msg(chunk_in_flight(generator, shape, stage, local) == peak.held[local],
-                          "%s p %d v %d m %d, stage %d, chunk %d: %d, expected %d", generator->name,
-                          shape->num_stages, shape->chunks_per_stage, shape->num_microbatches,
-                          stage, local, chunk_in_flight(generator, shape, stage, local),
-                          peak.held[local]);
+            ck_assert_msg(
+                chunk_in_flight(generator, shape, stage, local) == peak.held[local],
+                "%s p %d v %d m %d, stage %d, chunk %d: %d microbatches in flight, expected %d",
+                generator->name, shape->num_stages, shape->chunks_per_stage,
+                shape->num_microbatches, stage, local,
+                chunk_in_flight(generator, shape, stage, local), peak.held[local]);
     }
 }
 
@@ -111,8 +112,8 @@ START_TEST(chunks_in_flight_equal_the_instruction_list_at_its_peak)
 }
 END_TEST
 
-/* The paper states that the first stage holds the activations of p (1 + (p-1)/(pv)) stages, which
- * are pv + p - 1 chunks. */
+/* Korthikanti et al. 2022 state that the first stage of an interleaved schedule with p stages of v
+ * chunks holds the activations of p (1 + (p-1)/(pv)) stages, which are pv + p - 1 chunks. */
 START_TEST(the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks)
 {
     const struct generator *interleaved = generator_find("interleaved");

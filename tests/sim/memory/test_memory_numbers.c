@@ -48,7 +48,8 @@ START_TEST(a_tensor_rank_of_megatron_7b_has_1713299456_parameters)
 END_TEST
 
 /* Adam's moments take 8 bytes per parameter, divided by 2 data ranks. Megatron allocates them at
- * the first update. Its test measured 6,854,303,744 and 7,788,662,784 bytes. */
+ * the first update. Its tests measured 6,854,303,744 bytes with tp4 and, on the last stage,
+ * 7,788,662,784 bytes with pp4. */
 START_TEST(adam_moments_of_megatron_7b_equal_the_measured)
 {
     load_megatron_7b(8);

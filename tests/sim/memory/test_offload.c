@@ -100,8 +100,8 @@ START_TEST(only_kept_bytes_are_copied_and_two_layers_stay_on_the_gpu)
 END_TEST
 
 /* On stage 0 of four, four microbatches are in flight: without offload each keeps the activations
- * of all layers of the stage; with offload the GPU holds those of two layers for the copies to the
- * host, and of two for the copies back. */
+ * of all layers of the stage; with offload the GPU holds the activations of two layers for the
+ * copies to the host, and those of two more for the copies back. */
 static const struct {
     const char *words;
     int in_flight, buffers;

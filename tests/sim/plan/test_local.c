@@ -31,7 +31,7 @@ START_TEST(tensor_ranks_divide_heads_and_ffn_and_nothing_else)
     ck_assert_double_eq(dims.kv_heads, 2);
     ck_assert_double_eq(dims.head_dim, 128);
     ck_assert_double_eq(dims.ffn, 3584);
-    ck_assert_double_eq(dims.vocab, 128512 / 4.0); /* 251 x 512 */
+    ck_assert_double_eq(dims.vocab, 128512 / 4.0); /* padded to 251 x 512 rows */
 }
 END_TEST
 

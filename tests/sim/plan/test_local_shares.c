@@ -156,7 +156,8 @@ START_TEST(a_tied_table_is_summed_only_if_two_stages_hold_it)
     for (int i = 0; i < LENGTH(cases); i++) {
         struct plan plan = plan_of(cases[i].layout, &arena);
         bool is_summed = plan_lowering(&plan, &model).tied;
-        ck_assert_msg(is_summed == cases[i].is_summed, "%s", cases[i].layout);
+        ck_assert_msg(is_summed == cases[i].is_summed, "%s: expected is_summed %d", cases[i].layout,
+                      cases[i].is_summed);
     }
 }
 END_TEST
@@ -212,10 +213,12 @@ static void check_sizes(const struct plan *plan, const struct model *model)
     for (size_t part = 0; part < 3; part++) {
         check_operands(parts[part].forward, parts[part].backward);
         for (int i = 0; i < parts[part].forward.count; i++)
-            ck_assert_msg(is_sane(&parts[part].forward.at[i]), "%s: %s", model->name,
+            ck_assert_msg(is_sane(&parts[part].forward.at[i]),
+                          "%s: forward op %s has a wrong number", model->name,
                           parts[part].forward.at[i].name);
         for (int i = 0; i < parts[part].backward.count; i++)
-            ck_assert_msg(is_sane(&parts[part].backward.at[i]), "%s: %s", model->name,
+            ck_assert_msg(is_sane(&parts[part].backward.at[i]),
+                          "%s: backward op %s has a wrong number", model->name,
                           parts[part].backward.at[i].name);
     }
 }

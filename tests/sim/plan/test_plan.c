@@ -270,7 +270,8 @@ enum { NUM_SLIPS = LENGTH(slips) };
 START_TEST(an_error_in_a_layout_is_a_sentence_naming_its_word)
 {
     struct plan plan;
-    ck_assert_msg(!plan_parse(slips[_i].layout, &arena, &plan, &err), "%s", slips[_i].layout);
+    ck_assert_msg(!plan_parse(slips[_i].layout, &arena, &plan, &err), "%s is accepted",
+                  slips[_i].layout);
     ck_assert_int_eq(err.code, ERR_USAGE);
     ck_assert_str_eq(err.where, slips[_i].where);
     ck_assert_msg(strstr(err.msg, slips[_i].says), "\"%s\" lacks \"%s\"", err.msg, slips[_i].says);

@@ -155,7 +155,8 @@ START_TEST(an_optimizers_bytes_per_parameter_equal_its_source)
 }
 END_TEST
 
-/* Megatron-LM's table of bytes per parameter: bf16 weights and fp32 gradients take 6 + 12 / 8. */
+/* Megatron-LM's table of bytes per parameter: bf16 weights and fp32 gradients take 6 bytes, and
+ * optimizer state takes 12 bytes over 8 ranks. */
 START_TEST(a_distributed_optimizer_over_eight_ranks_needs_7_5_bytes_per_parameter)
 {
     struct model model = { .hidden = 4096 };

@@ -44,7 +44,7 @@ START_TEST(two_flows_share_a_link_equally)
 END_TEST
 
 /* One of two flows needs twice the capacity per unit of rate. System: 2 r1 + r2 <= 1. Expected:
- * both rise to 1/3, where the link is full. */
+ * both rates rise to 1/3, where the link is full. */
 START_TEST(a_flow_with_double_weight_uses_double_capacity)
 {
     double capacity[] = { 1 };

@@ -89,7 +89,7 @@ static const struct {
 START_TEST(letters_that_do_not_match_the_model_are_refused)
 {
     struct stage_text stages;
-    ck_assert_msg(!stage_text_read(refusals[_i].letters, &arena, &stages, &err), "%s",
+    ck_assert_msg(!stage_text_read(refusals[_i].letters, &arena, &stages, &err), "%s is accepted",
                   refusals[_i].letters);
     ck_assert_int_eq(err.code, ERR_USAGE);
     ck_assert_msg(strstr(err.msg, refusals[_i].says), "\"%s\" lacks \"%s\"", err.msg,

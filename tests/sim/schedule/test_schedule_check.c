@@ -296,8 +296,9 @@ START_TEST(removing_any_edge_fails)
             if (instr->after == NO_INSTR)
                 continue;
             instr->after = NO_INSTR;
-            ck_assert_msg(!passes(broken), "stage %d, instruction %d, %s", stage, i,
-                          text_of(instr));
+            ck_assert_msg(!passes(broken),
+                          "accepted: stage %d, instruction %d, %s, with a changed dependency",
+                          stage, i, text_of(instr));
         }
 }
 END_TEST
@@ -459,8 +460,9 @@ START_TEST(a_receive_posted_one_compute_instruction_earlier_fails)
             if (!instr_is_receive(list->at[i].op) || list->at[i].after == NO_INSTR)
                 continue;
             list->at[i].after = compute_before(list, list->at[i].after);
-            ck_assert_msg(!passes(broken), "stage %d, instruction %d, %s", stage, i,
-                          text_of(&list->at[i]));
+            ck_assert_msg(!passes(broken),
+                          "accepted: stage %d, instruction %d, %s, with a changed dependency",
+                          stage, i, text_of(&list->at[i]));
             moved++;
         }
     ck_assert_int_gt(moved, 0);

@@ -40,8 +40,8 @@ START_TEST(gpt3_activations_are_444_gb_or_63_percent_of_the_weights_and_81_times
 }
 END_TEST
 
-/* 48 x 96 x 12288^2 bytes of state (four fp32 values per parameter) are 2783.1 GB; activations add
- * 444.5 GB. */
+/* The state has four fp32 values for each of 12 x 96 x 12288^2 parameters, 2783.1 GB in all;
+ * activations add 444.5 GB. */
 START_TEST(training_memory_is_four_values_a_parameter_and_the_activations)
 {
     double bytes = textbook_training_bytes(&gpt3, (struct textbook_batch){ 1, 2048 });
@@ -49,7 +49,8 @@ START_TEST(training_memory_is_four_values_a_parameter_and_the_activations)
 }
 END_TEST
 
-/* 7e9 x 4 bytes = 28 GB are the weights; with gradients and two moments 28 x 4 = 112 GB. */
+/* Weights take 7e9 x 4 bytes = 28 GB. Weights, gradients and two moments together take 4 x 28 = 112
+ * GB. */
 START_TEST(seven_billion_parameters_in_fp32_take_112_gb)
 {
     struct textbook_state state = textbook_state(recipe_named("fp32"), 7e9, 0, 1);

@@ -7,7 +7,7 @@
 #include "sim/textbook/memory.h"
 #include "sim/textbook/pipeline.h"
 
-/* This is the peak of dense bf16; the peak with 2:4 sparsity is 624e12. */
+/* This is the peak of dense bf16 products; with 2:4 sparsity it is 624e12. */
 static const double a100_flops_per_s = 312e12;
 
 extern const struct model gpt3;
