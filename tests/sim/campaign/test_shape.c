@@ -90,6 +90,32 @@ START_TEST(the_smallest_shape_has_a_layer)
 }
 END_TEST
 
+/* A feed-forward width that is a whole multiple of the model's width stays that multiple. Another
+ * one is rounded to a multiple of 256 from a width of 2048 on, and of the head width below. */
+START_TEST(the_feed_forward_width_follows_the_width)
+{
+    static const struct {
+        int head_dim;
+        double share; /* feed-forward width / width */
+    } styles[] = { { 128, 2.6875 }, { 128, 3 }, { 64, 3.5 }, { 72, 3 }, { 25, 3 } };
+    struct model style = style_of("llama2-7b");
+    bool was_at_2048 = false;
+    style.head_dim = styles[_i].head_dim;
+    style.hidden = style.heads * style.head_dim;
+    style.ffn = (int)(styles[_i].share * style.hidden);
+    for (double size = shape_least(&style); size < 4e9; size *= 1.04) {
+        struct model model = shaped(&style, ASPECT_GPT3, size);
+        double wanted = styles[_i].share * model.hidden;
+        bool is_whole = styles[_i].share == round(styles[_i].share);
+        int unit = model.hidden >= 2048 ? 256 : style.head_dim;
+        ck_assert_double_eq(model.ffn,
+                            is_whole ? wanted : unit * fmax(1, floor(wanted / unit + 0.5)));
+        was_at_2048 |= model.hidden == 2048;
+    }
+    ck_assert(was_at_2048 || 2048 % style.head_dim != 0);
+}
+END_TEST
+
 START_TEST(sizes_below_a_layer_and_blocks_of_several_kinds_are_refused)
 {
     struct model style = style_of("llama2-7b"), model;
@@ -116,6 +142,7 @@ static Suite *shape_suite(void)
     tcase_add_test(tcase, shapes_of_published_models_are_reproduced);
     tcase_add_loop_test(tcase, a_shape_has_the_requested_size, 0, 4);
     tcase_add_test(tcase, the_smallest_shape_has_a_layer);
+    tcase_add_loop_test(tcase, the_feed_forward_width_follows_the_width, 0, 5);
     tcase_add_test(tcase, sizes_below_a_layer_and_blocks_of_several_kinds_are_refused);
     suite_add_tcase(suite, tcase);
     return suite;

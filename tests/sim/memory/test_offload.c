@@ -99,6 +99,36 @@ START_TEST(only_kept_bytes_are_copied_and_two_layers_stay_on_the_gpu)
 }
 END_TEST
 
+/* Of several kinds of layers, the two layers that stay on the GPU are those that keep the most: a
+ * layer that is not recomputed keeps its activations, another one its input. */
+static const struct {
+    int layers[2], recomputed[2];
+    double saved_bytes[2], input_bytes;
+    double of_a_layer;
+    int on_gpu; /* layers */
+} mixed[] = {
+    { { 3, 2 }, { 1, 2 }, { 10, 30 }, 12, 12, 2 }, { { 3, 0 }, { 1, 0 }, { 10, 30 }, 4, 10, 2 },
+    { { 2, 0 }, { 0, 0 }, { 10, 30 }, 12, 10, 2 }, { { 1, 3 }, { 1, 0 }, { 10, 30 }, 12, 30, 2 },
+    { { 3, 1 }, { 0, 1 }, { 10, 30 }, 4, 10, 2 },  { { 3, 1 }, { 0, 1 }, { 10, 30 }, 40, 40, 2 },
+    { { 1, 0 }, { 1, 0 }, { 10, 30 }, 4, 4, 1 },   { { 3, 1 }, { 0, 0 }, { 30, 10 }, 4, 30, 2 },
+};
+
+START_TEST(the_layers_that_keep_the_most_stay_on_the_gpu)
+{
+    struct plan plan = { .recompute = RECOMPUTE_FULL };
+    struct pieces pieces = { .num_kinds = 2 };
+    struct holding held = { .layers = mixed[_i].layers[0] + mixed[_i].layers[1] };
+    for (int kind = 0; kind < 2; kind++) {
+        pieces.at[kind].saved_bytes = mixed[_i].saved_bytes[kind];
+        held.count[kind] = mixed[_i].layers[kind];
+        held.recomputed[kind] = mixed[_i].recomputed[kind];
+    }
+    pieces.at[0].input_bytes = mixed[_i].input_bytes;
+    ck_assert_double_eq(held_offload_bytes(&plan, &held, &pieces),
+                        mixed[_i].on_gpu * mixed[_i].of_a_layer);
+}
+END_TEST
+
 /* On stage 0 of four, four microbatches are in flight: without offload each keeps the activations
  * of all layers of the stage; with offload the GPU holds the activations of two layers for the
  * copies to the host, and those of two more for the copies back. */
@@ -142,6 +172,7 @@ static Suite *suite(void)
     tcase_add_test(tc, in_a_pipeline_copies_overlap_one_forward_and_one_backward);
     tcase_add_loop_test(tc, only_kept_bytes_are_copied_and_two_layers_stay_on_the_gpu, 0,
                         LENGTH(kept));
+    tcase_add_loop_test(tc, the_layers_that_keep_the_most_stay_on_the_gpu, 0, LENGTH(mixed));
     tcase_add_loop_test(tc, buffers_are_held_once_per_stage, 0, LENGTH(stages));
     Suite *s = suite_create("sim/engine/offload");
     suite_add_tcase(s, tc);
