@@ -148,6 +148,71 @@ START_TEST(an_interrupt_ends_the_search_nearby)
 }
 END_TEST
 
+static void count_call(double done, void *context)
+{
+    (void)done;
+    ++*(int *)context;
+}
+
+/* A request that no plan satisfies, and that counts its searches. */
+static struct search_request hopeless(int num_gpus, double batch, int *searches)
+{
+    struct search_request request = request_of(num_gpus, batch);
+    instance.system.gpu.memory_bytes = 1e6;
+    request.progress = count_call;
+    request.progress_context = searches;
+    return request;
+}
+
+/* For each odd factor up to 31 the largest number below the request is tried, of GPUs up to a node
+ * of 8 and of nodes above. If no plan fits, none of them is left out. */
+START_TEST(a_number_of_gpus_is_tried_for_each_odd_factor)
+{
+    static const struct {
+        int asked, most; /* most: GPUs, or nodes above a node */
+    } rows[] = { { 1, 0 },    { 2, 1 },    { 3, 2 },    { 4, 3 },   { 6, 5 },
+                 { 7, 6 },    { 8, 7 },    { 9, 1 },    { 16, 1 },  { 24, 2 },
+                 { 25, 3 },   { 32, 3 },   { 48, 5 },   { 57, 7 },  { 248, 30 },
+                 { 249, 31 }, { 256, 31 }, { 264, 32 }, { 272, 33 } };
+    for (int i = 0; i < LENGTH(rows); i++) {
+        int searches = 0;
+        struct search_request request = hopeless(rows[i].asked, 64, &searches);
+        int most_odd = rows[i].most < 31 ? rows[i].most : 31;
+        ck_assert_int_eq(nearby_gpus(&request, 0, &arena).num_gpus, 0);
+        ck_assert_int_eq(searches, (most_odd + 1) / 2);
+    }
+}
+END_TEST
+
+/* The batches that are tried: for each divisor of the odd factor of the GPUs, from the largest on,
+ * one that differs from the requested batch and from that of the divisor before; at most four. */
+START_TEST(a_batch_is_tried_for_each_divisor_of_the_odd_factor)
+{
+    static const struct {
+        int num_gpus;
+        double batch;
+    } rows[] = { { 40, 64 },        { 8 * 9, 64 },  { 8 * 45, 1000 },
+                 { 8 * 105, 1537 }, { 8 * 31, 10 }, { 8 * 15, 60 },
+                 { 8 * 105, 3 },    { 24, 65 },     { 8 * 9, 290 } };
+    for (int i = 0; i < LENGTH(rows); i++) {
+        int searches = 0, expected = 0, odd = rows[i].num_gpus;
+        double before = rows[i].batch;
+        while (odd % 2 == 0)
+            odd /= 2;
+        for (int unit = odd; unit >= 1; unit--) {
+            double batch = odd % unit == 0 ? batch_dividing(rows[i].batch, unit) : 0;
+            if (batch > 0 && batch != rows[i].batch && batch != before) {
+                before = batch;
+                expected++;
+            }
+        }
+        struct search_request request = hopeless(rows[i].num_gpus, rows[i].batch, &searches);
+        ck_assert_int_eq(nearby_batch(&request, &arena).num_gpus, 0);
+        ck_assert_int_eq(searches, expected < 4 ? expected : 4);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("nearby");
@@ -162,6 +227,8 @@ static Suite *suite(void)
     tcase_add_test(tc, for_an_odd_batch_a_more_divisible_one_is_suggested);
     tcase_add_test(tc, for_a_divisible_batch_nothing_is_searched);
     tcase_add_test(tc, an_interrupt_ends_the_search_nearby);
+    tcase_add_test(tc, a_number_of_gpus_is_tried_for_each_odd_factor);
+    tcase_add_test(tc, a_batch_is_tried_for_each_divisor_of_the_odd_factor);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -323,6 +323,76 @@ static void count_call(double done, void *context)
     ++*(int *)context;
 }
 
+/* Searches for suggestions when no plan fits, so that every number of GPUs and batch is tried. */
+static int tried(struct search_request *request, const struct search_result *result)
+{
+    int searches = 0;
+    struct relaxations none;
+    instance.system.gpu.memory_bytes = 1e6;
+    request->progress = count_call;
+    request->progress_context = &searches;
+    search_relax(request, result, &none);
+    ck_assert_int_eq(none.count, 0);
+    relaxations_release(&none);
+    return searches;
+}
+
+/* Below the request: the numbers that fill nodes of 8 or lie in one, down to the fewest GPUs.
+ * Above: up to 64 nodes more, as far as the cluster has them. */
+START_TEST(all_numbers_of_gpus_from_the_fewest_on_are_tried)
+{
+    static const struct {
+        int asked, fewest, num_nodes, below, above;
+    } rows[] = {
+        { 40, 0, 6, 0, 0 },  { 40, 40, 6, 0, 0 }, { 40, 41, 6, 0, 0 },   { 40, 32, 6, 1, 1 },
+        { 40, 31, 6, 1, 1 }, { 40, 24, 6, 2, 1 }, { 40, 3, 5, 9, 0 },    { 40, 1, 7, 11, 2 },
+        { 5, 1, 2, 4, 2 },   { 8, 8, 2, 0, 0 },   { 8, 7, 2, 1, 1 },     { 9, 8, 70, 1, 64 },
+        { 8, 7, 0, 1, 64 },  { 8, 7, 66, 1, 64 }, { 16, 15, 65, 0, 63 }, { 2, 1, 1, 1, 1 },
+    };
+    for (int i = 0; i < LENGTH(rows); i++) {
+        struct search_request request = request_of(rows[i].asked, 7);
+        struct search_result result = { .fewest_gpus = rows[i].fewest };
+        instance.system.cluster.num_nodes = rows[i].num_nodes;
+        ck_assert_int_eq(tried(&request, &result), rows[i].below + rows[i].above);
+    }
+}
+END_TEST
+
+/* The next multiples of dp x microbatch below and above the requested batch for each dp that the
+ * fixed degrees allow, and with fixed interleaving dp x microbatch x pp, each once. */
+START_TEST(all_next_batches_are_tried)
+{
+    static const struct {
+        int num_gpus, batch;
+        const char *fix;
+        int batches; /* without the requested one */
+    } rows[] = {
+        { 8, 7, "cp1 tp1 pp1 mb1", 1 },      /* 8 */
+        { 8, 12, "cp1 tp1 pp1 mb1", 2 },     /* 8 16 */
+        { 8, 12, "cp1 tp2 pp1 mb1", 1 },     /* 16, as 12 is a multiple of 4 */
+        { 8, 12, "cp1 tp2 pp1 mb2", 2 },     /* 8 16 */
+        { 8, 13, "cp1 tp1 mb1", 4 },         /* dp 8, 4, 2, 1: 8 16, 12 16, 12 14, 14 */
+        { 4, 1, "cp1 tp1 pp4 mb1 vpp1", 1 }, /* 2 */
+        { 4, 1, "cp1 tp1 pp4 mb1 vpp2", 2 }, /* 2 and 4 microbatches */
+        { 8, 5, "cp1 tp1 pp4 mb1 vpp2", 3 }, /* 4 6 8 */
+        { 6, 13, "mb1 vpp1", 4 },            /* dp 6, 3, 2, 1: 12 18, 12 15, 12 14, 14 */
+        { 3, 1, "cp1 tp1 pp3 mb1 vpp2", 2 }, /* 2 3 */
+    };
+    for (int i = 0; i < LENGTH(rows); i++) {
+        struct search_request request = request_of(rows[i].num_gpus, rows[i].batch);
+        struct exclusion exclusion = { .rule = i % 2 == 0 ? "batch" : "interleave" };
+        struct search_result result = { .exclusions = &exclusion, .num_exclusions = 1 };
+        int words = 0; /* each is also dropped alone, and then all */
+        for (const char *at = rows[i].fix; at; at = strchr(at + 1, ' '))
+            words++;
+        request.fix = rows[i].fix;
+        ck_assert_int_eq(tried(&request, &result), words + 1 + rows[i].batches);
+        result.num_exclusions = 0;
+        ck_assert_int_eq(tried(&request, &result), words + 1);
+    }
+}
+END_TEST
+
 /* The search for suggestions ("hints") may use only what is left of the search's time limit; it
  * reports progress. */
 START_TEST(suggestions_use_only_the_searchs_remaining_time)
@@ -366,6 +436,8 @@ static Suite *suite(void)
     tcase_add_test(cases, a_memory_limit_that_excludes_every_plan_is_named);
     tcase_add_test(cases, suggestions_use_only_the_searchs_remaining_time);
     tcase_add_test(cases, if_no_change_helps_none_is_suggested);
+    tcase_add_test(cases, all_numbers_of_gpus_from_the_fewest_on_are_tried);
+    tcase_add_test(cases, all_next_batches_are_tried);
     suite_add_tcase(s, cases);
     return s;
 }
