@@ -6,9 +6,9 @@
  * the requested batch counts as equal to it. */
 #define BATCH_SHARE 0.05
 
-/* Returns a multiple of `unit` that differs from `sequences` by at most BATCH_SHARE; 0 if there is
- * none. It is the multiple that can be halved most often and, among equals, the one nearest to
- * `sequences`. */
+/* Returns a multiple of `unit` that differs from `sequences` by at most the fraction BATCH_SHARE of
+ * `sequences`; 0 if there is none. Of these multiples it is the one that can be halved most often
+ * and still is a multiple of `unit`; on a tie it is the one nearest to `sequences`. */
 double batch_dividing(double sequences, double unit);
 
 #endif

@@ -21,7 +21,7 @@
 
 enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 
-/* Relative tolerance: floors and bounds are summed in another order than step times. */
+/* The state that one worker owns. */
 struct worker {
     struct evaluator *evaluator; /* NULL until the worker gets work */
     struct tally tally;
@@ -126,8 +126,8 @@ static bool is_late(const struct bnb *bnb)
 }
 
 /* Whether a whole block is left out, because all its families are over the request's limit_s or do
- * not fit. It is not tried without such a limit, as it would exclude few blocks, nor if the plan of
- * least memory is needed as a hint when nothing fits. */
+ * not fit. Without such a limit no block is left out, as few could be. A block that does not fit is
+ * kept as long as its plan of least memory may be needed as a hint. */
 static bool is_left_out(struct listing *listing, const struct plan *first, int families)
 {
     const struct search *search = listing->bnb->search;
@@ -440,8 +440,8 @@ static struct bnb bnb_new(const struct search *search, int top, struct arena *ar
     return bnb;
 }
 
-/* Whether no plan fits in any rank order, with the reasons. This is checked before any floor is
- * computed. */
+/* Whether no plan fits in any rank order; `why` gets the reasons. It is checked before any floor is
+ * computed, and only if the space has several rank orders and the objective is not memory. */
 static bool nothing_fits(const struct search *search, struct arena *arena, struct tally *why)
 {
     if (search->space->orders.count == 1 || search->request->objective == OBJECTIVE_MEMORY)

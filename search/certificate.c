@@ -13,8 +13,6 @@
 
 #include <math.h>
 
-/* The relative error by which a floor may exceed a step time, because floors and step times are
- * summed in different orders. */
 /* A walk of the space that writes its certificate. */
 struct proof {
     const struct search *search;
@@ -70,7 +68,8 @@ static json_t *add_member(struct proof *proof, const struct plan *plan, const ch
     return member;
 }
 
-/* A bound that equals the answer's time is enough: the member is no faster than the answer. */
+/* Whether a lower bound of a member's time is above the answer's time, even after the rounding
+ * error of the sum is subtracted. */
 static bool is_slower(const struct proof *proof, double bound_s)
 {
     return sum_floor(bound_s) > proof->answer_s;

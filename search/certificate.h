@@ -15,8 +15,9 @@
 
 #include <jansson.h>
 
-/* Whether answers to the request can be certified. The objective must be time, and the rank order
- * that of the base plan; forbidden words, uneven chunks and mixed recompute are not supported. */
+/* Whether answers to the request can be certified. The objective must be time, and the only rank
+ * order must be that of the base plan. Forbidden words, uneven stages, mixed recompute and an added
+ * plan (`also`) are not supported. */
 bool certificate_can_be(const struct search_request *request, struct err *err);
 
 /* The certificate of an answer that was proved to be the best of the request's space. It walks the

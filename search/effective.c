@@ -53,7 +53,8 @@ static int compare_runs(const void *a, const void *b)
     return order ? order : left->place - right->place;
 }
 
-/* A lower bound of the run time of every plan whose step takes as long as this one's. */
+/* A lower bound of the run time of every plan whose step takes at least as long as the step of this
+ * plan. */
 static double least_run_s(const struct search_request *request, const struct scored_plan *scored)
 {
     struct run run =

@@ -22,9 +22,10 @@ double effective_s(const struct system *system, const struct model *model,
 double effective_tokens(const struct system *system, const struct model *model,
                         const struct scored_plan *scored, double time_s);
 
-/* Sorts the top plans by effective_s. Returns false when a plan outside the top might still be the
- * best. No such plan can be better than one with the step time of the last top plan whose
- * checkpoints take no time to copy, so this plan decides it. */
+/* Sorts the top plans by effective_s. Returns false when a plan that is not among the top plans
+ * might still be the best. Such a plan has no faster step than the last top plan. So its run takes
+ * at least as long as a run with that step time in which copying checkpoints takes no time. Returns
+ * true if the best top plan is no slower than such a run. */
 bool effective_sort(const struct search_request *request, struct search_result *result);
 
 #endif

@@ -38,8 +38,8 @@ double parts_choose(const struct space *space, struct evaluator *evaluator, doub
  * the search does not choose. Returns their number. */
 int parts_sets(const struct space *space, const struct plan *plan, int sets[MOST_SETS]);
 
-/* The plan with these modules, where 0 means the attention core; without recompute=selective the
- * plan is unchanged. */
+/* The plan with these modules, where 0 means the attention core. If the plan does not have
+ * recompute=selective, `parts` must be 0. */
 struct plan parts_plan(const struct plan *plan, unsigned parts);
 
 #endif

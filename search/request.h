@@ -29,12 +29,14 @@ struct search_request {
     const struct model *model;   /* its seq and batch are those of the run */
     const char *method;          /* name in search_methods; NULL: the default */
     const char *fix;    /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
-    const char *forbid; /* words that no candidate may have: "tp8 sp"; all of an axis: "pp"; NULL */
+    const char *forbid; /* words that no candidate may have: "tp8 sp"; "pp" forbids every pp but the
+                           default; NULL: none */
     bool placement;     /* whether to search every rank order that changes the placement of ranks */
     int chunks;         /* enum chunk_space (search/splits.h) */
     bool uneven;        /* whether also to divide the layers unevenly over stages */
     bool recompute_mixes;   /* whether each stage may recompute a different number of layers */
-    bool recompute_modules; /* PARTS_ALL (search/parts.h), not with OBJECTIVE_MEMORY */
+    bool recompute_modules; /* whether selective recompute repeats the fastest set of modules that
+                               fits (PARTS_ALL); not with OBJECTIVE_MEMORY */
     /* Constraints that concern all stages of a plan together, for methods that support them
      * (milp). */
     int stage_types;          /* maximum number of distinct pairs (layers, recomputed layers); 0: no
@@ -49,8 +51,8 @@ struct search_request {
     struct plan base;
     int objective;           /* enum objective */
     double max_memory_bytes; /* memory limit per GPU; 0: the GPU's memory */
-    double oom_risk; /* highest accepted probability of out of memory; 0: every plan predicted to
-                        fit */
+    double oom_risk; /* highest accepted probability of running out of memory; 0: every plan that is
+                        predicted to fit is accepted */
     int top;         /* number of best plans wanted */
     int jobs;
     double time_limit_s; /* limit of the search's wall time; 0: none */

@@ -50,9 +50,9 @@ bool search_run(const struct search_request *request, struct search_result *resu
 double search_gap(const struct search_result *result);
 void search_result_release(struct search_result *result);
 
-/* A copy of the request whose space also contains `plan`: the plan's values are added to the lists;
- * its rank order and the words that are not searched replace the base's. `plan` must outlast the
- * copy. */
+/* A copy of the request whose space also contains `plan`: the plan's values are added to the lists
+ * of the searched words; its rank order and its words that are not searched replace those of the
+ * base plan. `plan` must outlast the copy. */
 struct search_request search_including(const struct search_request *request,
                                        const struct plan *plan);
 

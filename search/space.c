@@ -494,8 +494,9 @@ static const char *name_space(const struct space *space, const struct space_requ
     return text_keep(&name, arena);
 }
 
-/* The highest ZeRO stage with a pipeline: the stack's, or the highest of all if the plan added to
- * the space or a reshard= word uses it. */
+/* The highest ZeRO stage that is tried with a pipeline. It is the highest of all if a reshard= word
+ * is given, or if the plan added to the space has a pipeline and shards gradients; else it is that
+ * of the stack, or 1 without a system. */
 static int pipeline_zero_of(const struct space_request *request, const struct plan *base)
 {
     enum { HIGHEST_ZERO = 3 };
@@ -586,7 +587,7 @@ bool space_may_shard(const struct space *space, const struct plan *plan)
     return !stack_refuses(space, plan) && plan_shard_rule()->holds(&of, &ignored);
 }
 
-/* The first broken rule, given `broken`, the first broken one of those that do not depend on the
+/* The first broken rule. `broken` is the first broken rule among those that do not depend on the
  * stack. */
 static const struct plan_rule *with_stack(const struct space *space, const struct plan *plan,
                                           const struct plan_rule *broken)

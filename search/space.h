@@ -6,7 +6,7 @@
  * and zero, where the last varies fastest. No two candidates have the same layout. By default
  *
  *   order        the base's; with `placement` every order that changes the placement
- *   tp           divisors of the GPUs up to 64
+ *   tp           divisors, up to 64, of the number of GPUs
  *   cp           1 2 4 8, if they divide the GPUs
  *   ep           divisors of the experts; 1 without experts
  *   etp          1, and tp where tp is over 1

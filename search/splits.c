@@ -1,5 +1,5 @@
-/* Lists the divisions of a model's layers over chunks (splits) that Megatron-Core's arguments can
- * express. */
+/* Lists the divisions of a model's layers over chunks (splits) that Megatron-Core's arguments, or
+ * layout strings with nearly equal stages, can express. */
 #include "search/splits.h"
 
 #include "sim/schedule/placement.h"
@@ -65,10 +65,10 @@ static const int *ends_shorter(struct list *list, int chunks, int most, int firs
 }
 
 /* Divides the layers over the first `used` chunks so that their numbers differ by at most one; the
- * last of these chunks counts as having `more` layers in addition. Returns NULL if this count would
- * be less than `more`. Chunks with one layer less are chosen in this order: that chunk first, then
- * the first chunk, which has the embedding, then the chunks of the first stages, which hold the
- * most microbatches. */
+ * last of these chunks counts as having `more` layers in addition to its own. Returns NULL if its
+ * number, with these, would be less than `more`. Chunks with one layer less are chosen in this
+ * order: the last used chunk, then the first chunk, which has the embedding, then the chunks of the
+ * first stages, which hold the most microbatches. */
 static const int *nearly_even(struct list *list, int chunks, int used, int more)
 {
     int num_layers = list->request->model->layers + more;

@@ -27,7 +27,7 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
     if (index > 0 && stairs->at[index - 1].bytes == bytes)
         index--;
     /* Removes the stairs from `index` to `end`, which need no less memory than the new one and are
-     * slower. */
+     * no faster. */
     size_t end = index;
     while (end < stairs->count && stairs->at[end].step_s >= step_s)
         end++;

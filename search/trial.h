@@ -24,10 +24,13 @@ struct trial_place {
     double oom_risk;           /* highest accepted risk of running out of memory */
 };
 
-/* Predicts a plan, with its replicas, on that many GPUs of the system. Lists live in the arena. */
+/* Predicts the plan for this batch on `gpus` GPUs of the system. Returns false with err when the
+ * plan breaks a rule. Lists live in the arena. */
 bool trial_predict(const struct trial_place *place, const struct plan *plan, int gpus, double batch,
                    struct arena *arena, struct scored_plan *out, struct err *err);
-/* The rival on the fewest GPUs on which it keeps the rules and fits; at most all GPUs. */
+/* The rival with the fewest replicas with which it keeps the rules and fits. If only the whole
+ * rival keeps the rules, it is returned even if it does not fit. gpus 0: not even the whole rival
+ * keeps the rules. */
 struct trial trial_of(const struct trial_place *place, const struct plan *rival, int number,
                       struct arena *arena);
 /* Whether the plan is a trial of the rival: the same plan, with any number of replicas. */
@@ -45,9 +48,11 @@ struct proposal {
 };
 
 /* Chooses trials one by one until the probability of choosing the fastest plan reaches sure_enough.
- * Each is the trial that raises this probability most; among about equally good trials, the one on
- * the fewest GPUs. There are at most 2 x MOST_RIVALS trials; runs[i] becomes the index of trial i
- * in the belief. Returns the number of trials chosen. */
+ * Each time it takes the trial that raises this probability most; among about equally good trials,
+ * the one on the fewest GPUs. Then it tries to replace each chosen trial by a better one, and drops
+ * trials that hardly help. The proposals are sorted: the most informative first, then the one that
+ * adds most to it. `count` is at most 2 x MOST_RIVALS; runs[i] is the index in the belief of trial
+ * i. Returns the number of proposals. */
 int trials_propose(const struct belief *belief, const struct trial *trials, const int *runs,
                    int count, struct proposal out[MOST_TRIALS]);
 

@@ -30,8 +30,8 @@ struct forbidden {
     int count;
 };
 
-/* "tp8" forbids one value; "pp" forbids every value but the default. "sp", a word without a value,
- * forbids sequence parallelism either way. `out` is zeroed. */
+/* "tp8" forbids one value; "pp" forbids every value but the default. Of the word "sp", which has no
+ * value, both readings forbid sequence parallelism. `out` is zeroed. */
 bool forbidden_read(const char *words, struct arena *arena, struct forbidden *out, struct err *err);
 
 /* Whether the plan's value of a token is allowed. */

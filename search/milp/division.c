@@ -6,8 +6,8 @@
 #include <math.h>
 
 /* The first guess exceeds the least possible value by this fraction; the excess is multiplied by
- * `widening` for each further guess, up to last_excess. They affect only the time, not the
- * answer. */
+ * `widening` for each further guess, up to last_excess. These values affect only the time of the
+ * search, not its answer. */
 static const double first_excess = 0.005;
 static const double widening = 4;
 static const double last_excess = 2;
@@ -33,8 +33,9 @@ static void widen(struct quest *quest)
     quest->excess = quest->excess < last_excess ? widening * quest->excess : HUGE_VAL;
 }
 
-/* If a division's surrogate is within the guess, the division is the best one. A division above the
- * guess proves nothing, as an omitted choice may be better. */
+/* Whether no larger guess is to be tried. If a division's surrogate is within the guess, the
+ * division is the best one. A division above the guess proves nothing, as an omitted choice may be
+ * better. A solve without a guess, or one that a limit ended, is not repeated. */
 static bool is_answer(const struct quest *quest, const struct program_result *result,
                       double surrogate_s)
 {

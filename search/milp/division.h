@@ -2,11 +2,11 @@
  *
  * Each stage takes one of its choices: a number of layers, some of them recomputed. The program
  * minimises a surrogate: the sum of the stages' passes, plus the longest of them for every further
- * microbatch. It is neither a bound of a step's time nor exact (uneven stages, messages), so the
- * caller times the few best divisions. For orders other than 1F1B it minimises a lower bound. Rows
- * can express what a dynamic program over stages cannot: limits on the number of stage types (pairs
- * of layers and recomputed layers), on host memory that stages share, and the demand that all
- * stages recompute equally many layers.
+ * microbatch. With uneven stages or messages the surrogate is neither the time of a step nor a
+ * bound of it, so the caller times the few best divisions. For orders other than 1F1B it minimises
+ * a lower bound. Rows can express what a dynamic program over stages cannot: limits on the number
+ * of stage types (pairs of layers and recomputed layers), on host memory that stages share, and the
+ * demand that all stages recompute equally many layers.
  *
  * The program has a 0-1 column for each choice of each stage, exactly one of which is 1. The chosen
  * layers add up to the model's, and a choice that holds for one first layer only (`first`) is taken

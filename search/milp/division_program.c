@@ -53,10 +53,10 @@ static void add_term_s(struct builder *b, int stage, int i, double term_s)
         program_add_term(&b->program, b->column[stage][i], -term_s / b->least_longest_s);
 }
 
-/* Row: the number of microbatches times T (the least time per microbatch) is at least the time
- * until the first microbatch arrives at the stage plus the stage's passes of all microbatches. With
- * `back` the passes are those without weight gradients, and the time until the last gradient has
- * gone back to the first stage is added. */
+/* Row: the number of microbatches times T (here not the longest pass, but the step time per
+ * microbatch) is at least the time until the first microbatch arrives at the stage plus the stage's
+ * passes of all microbatches. With `back` the passes are those without weight gradients, and the
+ * time until the last gradient has gone back to the first stage is added. */
 static void add_way(struct builder *b, int stage, bool back)
 {
     double microbatches = b->problem->num_microbatches;

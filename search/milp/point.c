@@ -179,7 +179,7 @@ static void time_divisions(const struct divided_point *point,
     }
 }
 
-/* A lower bound of all divisions faster than the limit. */
+/* A lower bound of the step times of all divisions; at most the limit. */
 static double least_bound_s(const struct divided_point *point, double limit_s, struct arena *arena)
 {
     const struct stage_table *table = point->expansion.table;

@@ -57,7 +57,7 @@ bool reshard_gathers(enum tensor_placement from, enum tensor_placement to);
 
 /* Costs of ring collectives in units of S (n - 1) / n, for a tensor of `size` S on n ranks: 1 for
  * an all-gather or a reduce-scatter, 2 for an all-reduce, 1 / n for an all-to-all, as each rank
- * sends only its own n-th. */
+ * holds only 1 / n of the tensor. */
 struct reshard reshard_units(double size, int num_ranks);
 
 /* Like reshard_units, but partial sums can only be all-reduced: a rank that needs only a part drops

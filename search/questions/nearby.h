@@ -16,16 +16,16 @@ struct nearby {
     struct scored_plan best; /* in the caller's arena */
 };
 
-/* Whether the requested GPUs are 2^k or 3 x 2^k whole nodes, or a part of one node. Then no smaller
- * number would be easier to divide. */
+/* Whether the requested number of GPUs is 2^k or 3 x 2^k. Then no smaller number would be easier to
+ * divide. */
 bool nearby_is_round(const struct search_request *asked);
 
 /* Each function returns the changed request that trains the most tokens per second. The words of
  * fix and forbid still apply.
  *
- *   gpus    fewer GPUs, the batch as it is; with more than `least` tokens per second
- * batch another batch, which differs by at most BATCH_SHARE, on all GPUs
- * both a batch that differs by at most BATCH_SHARE, on slightly fewer GPUs
+ * - nearby_gpus: fewer GPUs and the same batch, with more than `least` tokens per second;
+ * - nearby_batch: all GPUs and another batch, which differs by at most BATCH_SHARE;
+ * - nearby_both: slightly fewer GPUs and a batch that differs by at most BATCH_SHARE.
  *
  * For each odd factor up to 31, the largest number of GPUs with it is tried, in whole nodes or a
  * part of one node. Batches are multiples of the odd factor of the number of GPUs; of such

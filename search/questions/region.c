@@ -37,12 +37,12 @@
  * The time of a step is the longest path over these durations, in an order that no constant
  * changes, plus the longest tail. A stage's tail is the part of its reductions that its last passes
  * do not hide; in interleaved schedules the last passes are those of the last pp microbatches
- * (there are at least pp). Per second of these passes the tail gets x / y - x + 1 <= 1 seconds
- * shorter, with x and y the slowdowns of overlapped compute and communication. As the path to the
- * end of the stage contains these passes, path and tail together do not get shorter. The proof does
- * not cover plans in which ops of several streams slow each other while they overlap (overlap=tp,
- * ep, shared), exchanges that save waits, offloading, and steps without a global gradient norm.
- * These are rejected. */
+ * (there are at least pp). When these passes take one second longer, the tail gets x / y - x + 1
+ * <= 1 seconds shorter, with x and y the slowdowns of overlapped compute and communication. As the
+ * path to the end of the stage contains these passes, path and tail together do not get shorter.
+ * The proof does not cover plans in which ops of several streams slow each other while they overlap
+ * (overlap=tp, ep, shared), exchanges that save waits, offloading, and steps without a global
+ * gradient norm. These are rejected. */
 
 struct rule {
     const char *name; /* name of a constant; "*" stands for any text */
@@ -434,8 +434,8 @@ static void list_plans(struct regions *r, struct arena *arena)
  * x0 to the two points beside it. The choice's F minus another plan's tangent is convex, so it is
  * largest in a corner of the part. */
 
-/* two further points are at this distance from the middle, or at half of the part's width if that
- * is less */
+/* Along each halved coordinate, times are also computed at two points beside the middle of the
+ * part: at this distance from it, or at half of the part's width if that is less. */
 static const double beside = 1e-3;
 
 static int num_points(const struct regions *r)

@@ -14,8 +14,8 @@
  *
  * Both rest on two properties of the cost model, for which region.c gives the reasons: a slower
  * constant never makes a step shorter, and the logarithm of a step's time is convex in the
- * logarithms of the constants. A part for which neither is proved before the limit of the work
- * remains undecided. */
+ * logarithms of the constants. A part remains undecided if neither is proved before the limit of
+ * computed times and bounds (most_timed). */
 #ifndef SEARCH_QUESTIONS_REGION_H
 #define SEARCH_QUESTIONS_REGION_H
 
@@ -35,7 +35,7 @@ struct uncertain {
     double log_sd; /* standard error of its logarithm */
 };
 
-/* Volumes are shares of the region's. */
+/* Volumes are fractions of the region's volume. */
 struct region_range {
     const struct uncertain *of;
     double value, low, high;
@@ -81,7 +81,7 @@ struct region_part {
 struct region_request {
     const struct search_request *search; /* its space is searched; its objective must be time */
     const struct plan *choice;           /* one of its plans, which fits */
-    const struct uncertain *constants;   /* outlast the result */
+    const struct uncertain *constants;   /* must outlast the result */
     int num_constants;                   /* at most MOST_UNCERTAIN */
     double probability;                  /* requested probability of the region */
     double most_timed;                   /* limit of step times and bounds; 0: the default */

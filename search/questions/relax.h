@@ -26,12 +26,12 @@ struct relaxations {
 
 /* Changes that make an infeasible request feasible, given its result:
  *
- *   fix         each single word whose removal is enough, or all words when no single one is
- *   forbid      as for fix
- * max-memory the memory that the smallest plan needs, if a GPU has that much
- *   batch       the nearest feasible batch below and above, among the next multiples of dp x
- *               microbatch, for each possible dp (if vpp is fixed, also dp x microbatch x pp)
- *   gpus        the largest feasible number below, and the smallest within 64 nodes above
+ * - fix: each single word whose removal is enough, or all words when no single one is;
+ * - forbid: as for fix;
+ * - max-memory: the memory that the smallest plan needs, if a GPU has that much;
+ * - batch: the nearest feasible batch below and above, among the next multiples of dp x microbatch
+ *   for each possible dp, and dp x microbatch x pp if a vpp above 1 is fixed;
+ * - gpus: the largest feasible number below, and the smallest within 64 nodes above.
  *
  * Each change comes with the best plan that it admits. Numbers of GPUs are whole nodes or a part of
  * one node. When only memory is short, the result itself has the nearest plan and the fewest GPUs.

@@ -25,8 +25,8 @@ static bool may_be_uneven(const struct search_request *request, const struct pla
     return !request->uneven && !is_fixed(request, "stages") && !*best->schedule;
 }
 
-/* Whether stages may recompute different numbers of layers; this helps only if the plan uses
- * recompute. */
+/* Whether stages may recompute different numbers of layers; this helps only if the plan recomputes
+ * whole layers. */
 static bool may_mix(const struct search_request *request, const struct plan *best)
 {
     return !request->recompute_mixes && !is_fixed(request, "recompute") && best->pp > 1 &&

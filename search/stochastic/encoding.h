@@ -36,10 +36,9 @@ struct point {
 struct encoding {
     const struct space *space;
     struct values values[NUM_FACTORS];
-    int num_factors; /* number of factors with more than one value */
-    int num_digits;  /* including factors with one value before the last of them; later digits are 0
-                      */
-    int most_digits; /* the largest number of digits of any factor */
+    int num_factors; /* number of first factors that a mutation may move: all that the space has */
+    int num_digits;  /* number of digits that are drawn; digits after them are 0 */
+    int most_digits; /* the largest number of values of any factor */
 };
 
 /* Lists live in the arena. */
@@ -60,8 +59,9 @@ struct point encoding_point(const struct encoding *encoding, uint64_t key);
 /* Draws each digit uniformly from the allowed ones; false at a dead end. */
 bool point_draw(const struct encoding *encoding, struct random *rng, struct point *out);
 
-/* Moves each digit with probability 1 / num_factors, and at least one: by one step either way, and
- * by each further step with half the probability. A digit that would leave its range is redrawn. */
+/* Of the digits with several values, moves each with probability 1 / num_factors, and at least one.
+ * A digit moves by one step up or down; each further step is half as likely as the one before. A
+ * digit that would leave its range is redrawn. */
 void point_mutate(const struct encoding *encoding, struct random *rng, struct point *point);
 
 #endif

@@ -37,14 +37,15 @@ struct scorer scorer_new(const struct search *search, const struct encoding *enc
 void scorer_release(struct scorer *scorer);
 
 bool scorer_is_over(const struct scorer *scorer);
-/* HUGE_VAL for a plan that breaks a rule when the mask is off. */
+/* *score is HUGE_VAL if the plan breaks a rule and the mask is off. */
 enum verdict scorer_score(struct scorer *scorer, const struct point *point, double *score);
 
-/* Draws points at random, up to many times, until one is scored; not SCORED: stop. */
+/* Draws points at random until one is scored, at most 10000 times. If the result is not SCORED, the
+ * strategy must stop. */
 enum verdict scorer_start(struct scorer *scorer, struct random *rng, struct point *point,
                           double *score);
-/* Draws mutants of `parent`, up to a few times, until one is scored; OUT: no neighbour was
- * found. */
+/* Draws mutants of `parent` until one is scored, at most 200 times. OUT: none of them was scored.
+ * */
 enum verdict scorer_step(struct scorer *scorer, struct random *rng, const struct point *parent,
                          struct point *child, double *score);
 

@@ -1,6 +1,7 @@
-/* search/uneven/dealt.h - the table of stages (each stage's times for each number of layers, its
- * options) whose layers are dealt to their chunks (uneven/deal.h). It serves all schedules but
- * those with two mirrored copies of the model (DualPipe).
+/* search/uneven/dealt.h - the table of stages (uneven/stages.h) for plans that deal a stage's
+ * layers to its chunks (uneven/deal.h). An option of a stage is its times with one number of
+ * layers. The table serves all schedules but those with two mirrored copies of the model
+ * (DualPipe).
  *
  * If all layers are of one kind, a stage's option is exact: its times and its memory depend on its
  * own chunks alone. With several kinds they also depend on where the stage's chunks begin, and so

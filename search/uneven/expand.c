@@ -100,7 +100,6 @@ static struct ahead ahead_of(const struct expander *e, int stages)
     return ahead;
 }
 
-/* Sums of all stages' times in different orders differ by less than this. */
 /* The least total of the given first `stages` stages with any suffix that holds the other layers.
  * HUGE_VAL if it is no less than cut_s. */
 static double beginning_bound_s(const struct expander *e, int stages, int left)

@@ -93,7 +93,7 @@ static double span_floor_s(const struct least_stage *full, double all_s, double 
 /* A lower bound of the step's passes. Per layer, a stage with the most layers takes the least time,
  * as most layers share the stage's fixed costs; so all stages together take at least that time per
  * layer. If layers are of several kinds, the fastest run of that many consecutive layers counts.
- * `full` becomes a stage with 1/p of the layers. */
+ * `full` becomes a stage with the mean number of layers per stage, rounded up. */
 static double work_floor_s(struct evaluator *evaluator, const struct model *model,
                            const struct plan *plan, const struct stage_common *common,
                            struct least_stage *full)

@@ -20,7 +20,7 @@ struct growing {
  * per stage. */
 static const double rounding = 1e-13;
 
-/* Sums of all stages' times in different orders differ by less than this. */
+/* Whether no key of `a` is larger than that of `b` by more than the tolerance. */
 static bool nearly_dominates(const struct suffix *a, const struct suffix *b)
 {
     for (int i = 0; i < NUM_KEYS; i++)

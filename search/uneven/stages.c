@@ -59,9 +59,10 @@ static bool fits(const struct filler *filler, struct stage_share share, int reco
            request->memory_bytes;
 }
 
-/* The fewest recomputed layers in [1, layers] that fit, or `layers`. Each further recomputed layer
- * keeps its input instead of all its activations. The first may need more memory than no recompute,
- * as its activations exist while it is recomputed. */
+/* The fewest recomputed layers, at least 1, with which the stage fits; if it fits with none of
+ * these numbers, `layers`. Each further recomputed layer keeps its input instead of all its
+ * activations. The first may need more memory than no recompute, as its activations exist while it
+ * is recomputed. */
 static int fewest_recomputed(const struct filler *filler, struct stage_share share)
 {
     int low = 1;

@@ -26,9 +26,9 @@ struct stage_option {
     /* with block:N the number of recomputed layers; if the plan lists modules for each stage, the
      * set of recomputed modules */
     int recomputed;
-    /* Times of one microbatch, blocking messages included; if the stage has several chunks, on the
-     * first. The backward is only that of the input gradients if weight gradients are computed
-     * separately. */
+    /* Times of one microbatch, blocking messages included; if the stage has several chunks, only
+     * the times of its first chunk. The backward is only that of the input gradients if weight
+     * gradients are computed separately. */
     double forward_s, backward_s;
     double others_s; /* the passes of the stage's other chunks, minus the average time saved by
                         running a forward and a backward as a pair */
@@ -46,7 +46,7 @@ struct stage_table {
                         limit */
     int num_firsts;  /* number of distinct first layers of a stage: 1 when all layers are of one
                         kind, as the position then does not matter; else num_layers + 1 */
-    bool is_limited; /* whether options from some number of layers on were dropped as too slow */
+    bool is_limited; /* whether options with many layers were dropped as too slow */
     /* Whether the schedule is not 1F1B. Then only the bound for any order of passes holds. */
     bool in_any_order;
     bool validates; /* whether stages start their update without waiting for the gradient norm of
