@@ -99,7 +99,8 @@ static void await(struct pass *pass, const struct store *store)
         data_lane_await_values(pass->machine, store);
 }
 
-/* Recomputes a group of layers. The output of the group's last layer is not needed. */
+/* Recomputes the forward of piece i. If it is the last of a group of recomputed layers, its output
+ * is not needed and is freed. */
 static void replay_piece(struct pass *pass, int i)
 {
     const struct piece *pieces = pass->chunk->pieces;

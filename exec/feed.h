@@ -17,8 +17,8 @@ struct feed_setup {
     struct stream *compute; /* stream whose passes read the microbatches */
     int num_microbatches;   /* microbatches of this rank per step */
     long sequences;         /* sequences per microbatch */
-    long first,
-        stride; /* in the global batch: index of the first microbatch, and distance to the next */
+    long first, stride;     /* in sequences of the global batch: index of the first sequence of
+                               microbatch 0, and distance to that of the next microbatch */
 };
 
 enum { FEED_STEPS = 2 };
@@ -38,7 +38,7 @@ struct feed {
     struct fed_step steps[FEED_STEPS];
     uint32_t step; /* the step that compute is running */
     unsigned char *at;
-    struct microbatch now; /* index of the current microbatch in `at` */
+    struct microbatch now; /* the current microbatch; its pointers point into `at` */
 };
 
 /* On failure it returns false with err; call feed_close even then. */

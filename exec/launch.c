@@ -316,7 +316,7 @@ static void take_signals(struct launcher *launcher)
             ask_to_end(launcher, (int)info.ssi_signo);
 }
 
-/* Milliseconds until ranks must be killed; -1: none. */
+/* Milliseconds until the remaining ranks must be killed; -1: no rank is to be killed. */
 static int patience_ms(const struct launcher *launcher)
 {
     if (launcher->asked == 0 || launcher->killed)

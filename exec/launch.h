@@ -31,8 +31,9 @@ struct launch_options {
  * begin with "[rank N] ". Each rank gets its own cores when there are enough. *status is the exit
  * status: 0 when all ranks returned 0; else that of the first rank that failed by itself. It is
  * LAUNCH_EXIT_LOST when that rank was killed (err: ERR_SYSTEM, where = "rank N", the signal in msg)
- * and when ranks only lost another rank (err names one that did not end). SIGINT and SIGTERM are
- * passed on. Returns false when the ranks could not be started or when one failed. */
+ * and when every rank that failed had only lost its connection to another rank (err names a rank
+ * that did not end when asked, if there is one). SIGINT and SIGTERM are passed on. Returns false
+ * when the ranks could not be started or when one failed. */
 bool launch(const struct launch_options *options, int *status, struct err *err);
 
 #endif

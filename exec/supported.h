@@ -6,7 +6,7 @@
 
 /* One row per unsupported feature of a plan, with the reason. */
 struct refusal {
-    const char *where; /* the layout's word; "model" */
+    const char *where; /* the word of the layout, or "model" */
     const char *sentence;
     bool (*asks)(const struct plan *plan, const struct model *model);
 };

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
+enum { MOST_BYTES = 1 << 30 };
 /* Keys for the random draws of tokens, and of positions in a text. They differ from the keys for
  * layers' draws. */
-enum { MOST_BYTES = 1 << 30 };
 enum { TOKEN_LAYER = 0xffff, TOKEN_OP = 0, PLACE_OP = 1 };
 
 static struct draw draw_of(const struct token_source *source, uint32_t step, uint16_t op)

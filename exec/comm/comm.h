@@ -9,9 +9,9 @@
  *
  * The order of summation depends only on the group's size and the number of elements, so the same
  * layout gives the same bits. It is the order of the ranks, with two exceptions: over TCP, fp32 and
- * fp64 messages above COMM_RING_BYTES are cut into one part per rank, and part p is summed from
- * rank p + 1 on around the ring; MPI's library chooses its own order. bf16 and fp16 are summed in
- * fp32 and rounded once; MPI rounds after every addition.
+ * fp64 messages above COMM_RING_BYTES are cut into one part per rank, and part p is summed in the
+ * order of the ring that begins with rank p + 1; MPI and NCCL choose their own order. bf16 and fp16
+ * are summed in fp32 and rounded once, except that MPI and NCCL also round partial sums.
  *
  * A call that fails leaves its output undefined and the communicator unusable: this and all later
  * calls end at once, and `poll` returns the reason. */

@@ -12,10 +12,11 @@
 #include "sim/plan/ranks.h"
 
 // clang-format off
-/* Members are in the order of their ranks. A link is a group of two ranks, the sender and then the
- * receiver of messages between stages. A stage has a separate link for each kind of message: four,
- * and four more if the plan's chunks also go back up the stages (a V). If sends and receives shared
- * a communicator, a send would wait for a receive that was issued before it. */
+/* The members of a group are in the order of their ranks, except in links. A link is a group of two
+ * ranks: first the sender, then the receiver of messages between stages. A stage has a separate
+ * link for each kind of message: four, and four more if the plan's chunks also go back up the
+ * stages (a V). If sends and receives shared a communicator, a send would wait for a receive that
+ * was issued before it. */
 #define GROUP_KINDS(X)                                                                             \
     /* name         text          members */                                                       \
     X(TENSOR,       "tensor",     "tensor ranks, which are the sequence ranks too")                \

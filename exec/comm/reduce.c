@@ -20,7 +20,7 @@ static double larger_fp64(double a, double b)
 }
 
 /* Loops over a whole block have a constant count, so the compiler vectorises them even at -O2; the
- * remaining elements are added one by one. */
+ * remaining elements are combined one by one. */
 #define DEFINE_ADD(name, type, expression)                                  \
     static void name##_block(type *restrict sum, const type *restrict with) \
     {                                                                       \
@@ -41,7 +41,8 @@ DEFINE_ADD(add_fp64, double, sum[i] + with[i])
 DEFINE_ADD(max_fp32, float, larger_fp32(sum[i], with[i]))
 DEFINE_ADD(max_fp64, double, larger_fp64(sum[i], with[i]))
 
-/* Adds at most one block; 16-bit values are already widened to fp32. */
+/* Adds a summand, or takes the maximum with it, for at most one block; 16-bit values are already
+ * widened to fp32. */
 static void (*const adders[NUM_REDUCTIONS][2])(void *into, const void *from, size_t count) = {
     [REDUCTION_SUM] = { add_fp32, add_fp64 },
     [REDUCTION_MAX] = { max_fp32, max_fp64 },

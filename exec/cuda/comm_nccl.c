@@ -1,5 +1,5 @@
-/* Ranks on GPUs, by NCCL. Every group is a communicator that ncclCommSplit makes of one root, so
- * that calls of different groups never wait for one another.
+/* Ranks on GPUs, by NCCL. Every group is a communicator that ncclCommSplit splits off one root
+ * communicator, so that calls of different groups never wait for one another.
  *
  * Communicators are non-blocking: an NCCL call returns at once, and this code polls until the
  * call's work is on its stream or the run is stopped. A separate thread polls NCCL ten times a
@@ -397,7 +397,8 @@ static void nccl_close(struct comm *comm)
     free(comm);
 }
 
-/* NCCL uses the calling thread's GPU, that of the device opened before. */
+/* NCCL uses the calling thread's current GPU, which is that of the device that was opened before.
+ * */
 static struct comm *nccl_open(const struct comm_options *options, struct err *err)
 {
     struct comm *comm = arena_grow(NULL, sizeof *comm);

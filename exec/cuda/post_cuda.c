@@ -10,7 +10,7 @@
 /* --- the driver's calls ------------------------------------------------------------------- */
 
 /* Looks up the driver's function through the runtime, so that the driver library need not be
- * linked. Sets `call`, a pointer to a function, to it, or to NULL. */
+ * linked. Stores the function, or NULL, in the function pointer to which `call` points. */
 static void find_call(const char *name, void *call)
 {
     void *found = NULL;

@@ -29,7 +29,7 @@ struct host_work {
     alignas(max_align_t) unsigned char args[STREAM_ARGS_BYTES];
 };
 
-/* Receives the work issued on a stream while it is diverted. */
+/* Receives the work that is issued on a stream while the stream is diverted to this taker. */
 struct host_taker {
     void (*take)(struct host_taker *taker, void (*function)(void *args), const void *args,
                  size_t size);

@@ -1,4 +1,4 @@
-/* What an exchanger issues on its stream: kernels, copies and messages. */
+/* Issues an exchanger's kernels, copies and messages on its stream. */
 #include "exec/exchange/exchanger_part.h"
 
 #include <assert.h>

@@ -67,7 +67,8 @@ struct exchange_runner {
      * nothing. */
     const char *keeps;
     int (*kept)(const struct exchanger *exchanger, struct kept *out);
-    bool keeps_memory_alone; /* nothing is kept with memory=off */
+    bool keeps_memory_alone; /* whether `keeps` is only the memory of errors, so that nothing is
+                                kept with memory=off */
     /* The memory that `open` allocates, in elements. */
     double (*memory_elements)(const struct exchange *exchange, const struct exchange_load *load,
                               const struct exchange_ranks *ranks);

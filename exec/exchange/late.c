@@ -1,6 +1,6 @@
 /* Sums of gradients that are applied some steps late: a step sums the gradients of the previous
- * step while its own passes run. Sums wait in a ring buffer, of which the oldest is applied. All
- * sums are zero at first. */
+ * step while its own passes run. Sums wait in a ring buffer, and each step applies the oldest sum
+ * in it. All sums are zero at first. */
 #include "exec/exchange/methods.h"
 
 static size_t staleness(const struct exchanger *e)

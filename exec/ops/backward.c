@@ -5,8 +5,8 @@
 
 /* --- products ----------------------------------------------------------------------------- */
 
-/* Address of a weight's fp32 gradients from element `first` on; NULL: the weight is frozen, or
- * there is none. */
+/* Address of element `first` of a weight's fp32 gradients; NULL: the weight is frozen, or the op
+ * has no such weight. */
 static float *gradient_from(const struct flow *flow, const struct op *op, enum weight_role role,
                             double first)
 {
@@ -23,8 +23,9 @@ static void run_bias_gradient(struct flow *flow, const struct op *op)
               .dbias = gradient_from(flow, op, WEIGHT_BIAS, group * op->n));
 }
 
-/* The op's dimensions m, n and k are the rows, inputs and outputs of the layer. When the activation
- * before it is fused in, it also reads the activation's input. */
+/* The op's dimensions m, n and k are the rows, inputs and outputs of the layer. If the backward of
+ * the activation before the layer is fused into the op, the op also reads the activation's input.
+ * */
 static void run_input_gradient(struct flow *flow, const struct op *op)
 {
     const void *dy = flow_in(flow, op, 0), *weight = piece_value(flow->piece, op, WEIGHT_MATRIX);

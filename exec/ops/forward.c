@@ -119,8 +119,8 @@ static void run_activation(struct flow *flow, const struct op *op)
           .x = flow_in(flow, op, 0), .y = flow_out(flow, op, 0));
 }
 
-/* The op adds a branch to the residual stream, if there is one. With dropout it also makes a
- * mask. */
+/* The op adds a branch to the residual stream if it has the stream as its second operand. With
+ * dropout it also makes a mask. */
 static struct residual_args residual_of(struct flow *flow, const struct op *op)
 {
     bool drops = op->out.count > 1 && flow_form(flow, op->out.at[1]) == VALUE_MASK;

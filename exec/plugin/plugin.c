@@ -40,7 +40,8 @@ static bool find_plugin(const char *name, char *path, size_t size)
     return file_exists(path);
 }
 
-/* NULL when the plugin's tables differ from ours. */
+/* NULL when the plugin lacks one of its two symbols, or was built from other headers than this
+ * program. */
 static const struct backend *backend_in(void *library)
 {
     const uint64_t *tables = dlsym(library, TABLES_SYMBOL);

@@ -40,7 +40,7 @@ static uint32_t count_slices(const struct rank *rank)
     return count;
 }
 
-/* Returns an array of the values that this rank updates. */
+/* Returns the values or a moment, as `array` says, of the elements that this rank updates. */
 static const float *array_of(const struct store *store, int array)
 {
     if (array >= CHECKPOINT_MOMENTS)

@@ -55,7 +55,7 @@ static bool open_streams(struct rank *rank, struct err *err)
     for (int lane = 0; lane < num_lanes(rank) && ok; lane++)
         ok = (rank->streams[lane] = api->stream_new(device, lane_names[lane], err)) != NULL;
     m->compute = rank->streams[LANE_COMPUTE];
-    m->tensor_stream = m->compute; /* a separate stream would not help */
+    m->tensor_stream = m->compute; /* without overlap a separate stream would not help */
     if (ok && rank->setup.overlaps_tensor)
         ok = (m->tensor_stream = api->stream_new(device, "tensor", err)) != NULL;
     ok = ok && (m->computed = api->event_new(device, err));

@@ -11,9 +11,9 @@ struct group *rank_world(struct rank *rank)
     return rank_group(rank, GROUP_WORLD);
 }
 
-/* The most numbers that are reduced in one call: one kilobyte. Every communicator sums so few
- * numbers in rank order (exec/comm/comm.h), so a sum does not depend on how many numbers are
- * reduced together. */
+/* The most numbers that are reduced in one call: one kilobyte. Over TCP so few numbers are summed
+ * in rank order (exec/comm/comm.h), so a sum does not depend on how many numbers are reduced
+ * together. */
 enum { TOLD_AT_ONCE = 128 };
 
 static bool reduce(struct rank *rank, double *values, size_t count, enum reduction reduction,

@@ -20,7 +20,8 @@ struct run_setup {
     /* options of the op lists; dtype is the type of the plan's values */
     struct layer_options options;
     bool overlaps_tensor;
-    bool overlaps_gradients; /* with the last backward (plan_reduces_pieces) */
+    bool overlaps_gradients; /* whether reductions of gradients overlap the last backward
+                                (plan_reduces_pieces) */
     int prefetch;            /* number of pieces (layers, ...) that ZeRO-3 gathers ahead */
     bool has_graphs; /* whether passes run as graphs, unless plan_capture_refusal gives a reason
                       * against it */
