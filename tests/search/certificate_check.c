@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Relative tolerances: `tolerance` for rounding, as the search adds times in another order; `same`
- * for times and bytes that must be equal. */
+/* Relative tolerances. `tolerance` allows for rounding, because the search adds times in another
+ * order. `same` is for times and bytes that must be equal. */
 static const double tolerance = 1e-12, same = 1e-9;
 enum { MOST_VALUES = 4096 };
 
@@ -172,9 +172,9 @@ static double least_bytes(struct checker *c, struct plan plan)
     return bytes;
 }
 
-/* Checks a member's row. A row with four values holds for every set of modules that selective
- * recompute can repeat. For full recompute, the row's layout may have any full:K instead of full.
- */
+/* Checks a member's row, an array of values in the certificate. A row with four values holds for
+ * every set of modules that selective recompute can repeat. For full recompute, the row's layout
+ * may have any full:K instead of full. */
 static bool check_row(struct checker *c, const json_t *row, const struct plan *member)
 {
     const char *layout, *why;
@@ -223,8 +223,8 @@ static bool next_member(const struct checker *c, struct plan *member, int *numbe
     return false;
 }
 
-/* Checks a family's members. Without rows, a lower bound of their times or of their memory must
- * rule out the whole family. */
+/* Checks a family's members. If a family has no rows for its members, one lower bound of time or of
+ * memory must rule out the whole family. */
 static bool check_members(struct checker *c, const struct plan *first, const json_t *family)
 {
     const json_t *rows = json_object_get(family, "members");

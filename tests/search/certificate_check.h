@@ -3,19 +3,20 @@
  *
  * It uses only the layout grammar, the rules and the predictions of single plans. It derives the
  * space from the name of the space, the fixed words and the splits (divisions of layers over
- * stages) in the certificate. A family is the set of plans that differ only in ZeRO and recompute.
- * The check fails if
+ * stages) in the certificate. A family is a set of plans, its members, that differ only in ZeRO
+ * and recompute. The check fails if
  *
- *   - a usual split is missing, or a combination of values breaks no rule but is in no family;
- *   - a family that a lower bound rules out has a member below that bound, or the bound exceeds
- *     neither the answer's time nor the memory that may be planned;
- *   - a member of another family breaks no rule and fits, but it has no valid lower bound above the
- *     answer's time, and its stated time is wrong or shorter than the answer's;
- *   - the answer is not one of the timed members, or is null although a member fits.
+ * - a split that belongs to the named space is missing, or a combination of values breaks no
+ * rule but is in no family; - a family that a lower bound rules out has a member below that
+ * bound, or the bound exceeds neither the answer's time nor the memory that may be planned; - a
+ * member of a family that no bound rules out breaks no rule and fits, but has no valid lower
+ * bound above the answer's time, and its stated time is wrong or shorter than the answer's; -
+ * the answer is not one of the timed members, or is null although a member fits.
  *
- * A member's row with "every set" rules out all sets of modules for selective recompute; each set
- * is checked. If there are more than CERTIFICATE_SAMPLED families, only the members of every n-th
- * family without rows are checked. */
+ * The certificate has one row per member of a family that no single bound rules out. A row with
+ * "every set" rules out all sets of modules for selective recompute; each set is checked. The
+ * members of a family without rows are always checked if there are at most CERTIFICATE_SAMPLED
+ * families, otherwise only in every n-th family. */
 #ifndef TESTS_SEARCH_CERTIFICATE_CHECK_H
 #define TESTS_SEARCH_CERTIFICATE_CHECK_H
 
@@ -23,7 +24,7 @@
 
 #include <jansson.h>
 
-/* Up to this number of families the members of all are checked. */
+/* If there are at most this many families, the members of every family are checked. */
 enum { CERTIFICATE_SAMPLED = 4000 };
 
 /* On failure `where` names the part of the certificate that is wrong. */

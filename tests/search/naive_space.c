@@ -107,9 +107,9 @@ static void try_light(const struct model *model, struct naive_splits *splits, in
         }
 }
 
-/* Gives each of the first `used` chunks the same number of layers; the last of them counts as
- * having `more` layers in addition. Then removes one layer from the last of them, the first, the
- * second and so on until the sum is right. */
+/* Gives each of the first `used` chunks the same number of layers; the last of these chunks counts
+ * as having `more` layers in addition. Then removes one layer from the last used chunk, the first,
+ * the second and so on until the sum is right. */
 static bool deal_on(const struct model *model, int *layers, int used, int more)
 {
     int sum = 0, all = model->layers + more;

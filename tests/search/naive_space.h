@@ -6,8 +6,8 @@
 
 #include "sim/engine/simulate.h"
 
-/* A division of the layers over pp stages. Lists are sorted by increasing vpp and stay valid until
- * the process ends. */
+/* A division of the layers over pp stages. Arrays of splits are sorted by increasing vpp and stay
+ * valid until the process ends. */
 struct naive_split {
     int vpp;
     int *layers;   /* the number of layers of each chunk; NULL if all are equal */

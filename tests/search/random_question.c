@@ -24,7 +24,7 @@ static const char *const stacks[] = { "megatron-core", "megatron-2021",      "ne
                                       "torch-ddp",     "megatron-deepspeed", "torchtitan",
                                       "xla",           "deepspeed-zero3" };
 
-/* Changes a value by a random factor of up to `most`, either way. */
+/* Multiplies or divides a value by a random factor of at most `most`. */
 static void bend(struct question *question, double *value, double most)
 {
     *value *= random_below(&question->rng, 2) ? between(&question->rng, 1, most)

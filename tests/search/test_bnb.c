@@ -59,11 +59,11 @@ static void find(struct search_request *request, const char *method, struct sear
 
 static void check_same(const struct search_result *a, const struct search_result *b, uint64_t seed)
 {
-    ck_assert_msg(a->num_top == b->num_top, "seed %d: the two methods list %d and %d plans",
+    ck_assert_msg(a->num_top == b->num_top, "seed %d: the two methods found %d and %d best plans",
                   (int)seed, a->num_top, b->num_top);
     for (int i = 0; i < a->num_top; i++) {
         ck_assert_msg(plan_equal(&a->top[i].plan, &b->top[i].plan),
-                      "seed %d: plan %d of the two lists differs", (int)seed, i);
+                      "seed %d: the two methods differ in best plan %d", (int)seed, i);
         ck_assert_double_eq(a->top[i].prediction.step_s, b->top[i].prediction.step_s);
     }
     ck_assert_msg(a->candidates == b->candidates,
@@ -72,8 +72,8 @@ static void check_same(const struct search_result *a, const struct search_result
     ck_assert(a->proved_optimal && b->proved_optimal);
 }
 
-/* With a limit of the step time, exactly the plans within it must be found, also with evaluators
- * that were used before. */
+/* With a limit of the step time, exactly the plans within the limit must be found, also if the
+ * evaluators were used before. */
 static void check_limit(const struct search_request *request, const struct search_result *all,
                         uint64_t seed)
 {

@@ -25,14 +25,16 @@ static json_t *families_of(json_t *certificate)
     return json_object_get(certificate, "families");
 }
 
-/* Whether the checker evaluates the members of every family. A wrong floor (lower bound of a
- * family) is then always found. */
+/* A family is a set of plans, its members, that differ only in ZeRO and recompute. Returns whether
+ * the checker evaluates the members of every family. It then finds every wrong floor (lower bound
+ * of a family). */
 static bool is_checked_in_full(json_t *certificate)
 {
     return json_array_size(families_of(certificate)) < CERTIFICATE_SAMPLED;
 }
 
-/* From a random start, the first family of plans that has (or has not) a list of members. */
+/* Returns the first family, from a random start, that has a list of members or, if `has_members` is
+ * false, has none. */
 static json_t *a_family(struct random *rng, json_t *certificate, bool has_members)
 {
     json_t *families = families_of(certificate);
@@ -440,7 +442,7 @@ static void check_certificate(const struct instance *instance, const struct sear
 
 /* Random instances include models with experts, and questions without a feasible plan because of
  * memory or divisors. `shrink` multiplies the memory of a GPU, so that hardly any plan is feasible.
- * Returns whether any plan was. */
+ * Returns whether any plan was feasible. */
 static bool check_seed(int seed, double shrink)
 {
     struct instance instance;
@@ -511,7 +513,7 @@ static Suite *suite(void)
 /* --- certificates in files ---------------------------------------------------------------------
  */
 
-/* The question in the certificate has the same parts (model, cluster, stack, GPUs) as a plan file.
+/* The question in the certificate has the same keys (model, cluster, stack, GPUs) as a plan file.
  */
 static bool load_question(const json_t *certificate, struct system *system, struct model *model,
                           struct err *err)

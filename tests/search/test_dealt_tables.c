@@ -186,7 +186,7 @@ static double optimizer_s(const struct pipe *pipe, int layers)
     return 0.05 * layers + pipe->step_s;
 }
 
-/* The step time by the recurrence over every microbatch. */
+/* The step time, computed with a recurrence over all microbatches. */
 static double simulated_s(void *context, const int *layers, const int *recomputed)
 {
     const struct pipe *pipe = context;
@@ -240,7 +240,7 @@ static struct stage_option *option_at(const struct pipe *pipe, int stage, int la
     return &pipe->table.options[stage * (pipe->table.most_layers + 1) + layers];
 }
 
-/* The option of the table with these times of a stage. */
+/* Returns the table's entry (option) for a stage with these times and this number of layers. */
 static struct stage_option option_of(const struct pipe *pipe, const struct times *times, int stage,
                                      int layers)
 {

@@ -1,8 +1,9 @@
 /* Compares predictions and searches of random questions (random_question.h) with those in
  * tests/golden/drawn.txt, one line each.
  *
- * A sum "parts" or "bytes" weights its members by 1, 2, 3 ..., so that an exchange of two members'
- * values changes it. Numbers must agree to 1e-9. When answers are meant to change,
+ * The values "parts" and "bytes" are sums over several times or sizes, weighted by 1, 2, 3 ...,
+ * so that swapping two of them changes the sum. Numbers must agree to 1e-9. When answers are
+ * meant to change,
  *
  * SIMSEARCH_GOLDEN=write make T=drawn test
  *
@@ -126,8 +127,8 @@ static double weighted_sizes(const struct ops *list)
     return sizes;
 }
 
-/* Writes a hash of the ops in a list and of the values that each op reads, computes and keeps; then
- * the sum of the ops' sizes, each weighted by its position. */
+/* Writes a hash of the ops in an op list (sequence of operations) and of the values that each op
+ * reads, computes and keeps; then the sum of the ops' sizes, each weighted by its position. */
 static void add_list(const char *name, const struct ops *list)
 {
     uint32_t digest = 2166136261u;
@@ -202,7 +203,7 @@ static void add_partition(const struct plan *plan)
         text_add(&answers, "%c", "abcdefghij"[best.of[i]]);
 }
 
-/* Sums the sizes of all ops in the op lists (sequences of operations) of one layer of each kind. */
+/* Sums the sizes of all ops in the op lists of one layer of each kind. */
 static double sum_of_sizes(struct rank_share share, const struct layer_options *options,
                            bool overlaps)
 {
@@ -473,7 +474,7 @@ static void add_search(void)
     add_search_of(request_by(methods[random_below(&question.rng, LENGTH(methods))]));
 }
 
-/* A random method with a budget that lets it learn from many plans. */
+/* Searches with a randomised method, whose budget is large enough to learn from many plans. */
 static void add_walk(int i)
 {
     static const char *const drawn[] = { "zo", "rl", "random" };
@@ -519,8 +520,8 @@ static bool after_some_polls(void)
     return polls_left-- <= 0;
 }
 
-/* With one worker a search always polls at the same places. Its bound holds for the plans that it
- * has not seen. */
+/* With one worker a search always polls at the same places. Its lower bound holds also for the
+ * plans that it has not seen. */
 static void add_interrupted(void)
 {
     struct search_request request =

@@ -37,8 +37,8 @@ static struct program_result solve(void)
     return solve_within((struct program_limits){ 0 });
 }
 
-/* A knapsack of capacity 6, and items with values 10, 13 and 7 and weights 3, 4 and 2. The best
- * choice is the items of weights 4 and 2, of value 20. */
+/* The knapsack has a capacity of 6. Its items have values 10, 13 and 7, and weights 3, 4 and 2. The
+ * best choice is the items of weights 4 and 2, with a total value of 20. */
 START_TEST(a_knapsack_has_its_optimal_value)
 {
     const double worth[] = { 10, 13, 7 };
@@ -143,7 +143,7 @@ static bool holds(const struct program_row *row, unsigned bits)
     return sum >= row->lower && sum <= row->upper;
 }
 
-/* HUGE_VAL if no assignment satisfies every row. */
+/* Returns the least cost of all assignments, or HUGE_VAL if no assignment satisfies every row. */
 static double least_cost(void)
 {
     double least = HUGE_VAL;
@@ -188,9 +188,9 @@ END_TEST
 
 /* --- limits and failures ---------------------------------------------------------------------- */
 
-/* Two equalities over many 0-1 variables (the market split problem of Cornuejols and Dawande).
- * Solutions are rare and the relaxation gives no information; slack columns make a first solution
- * easy. */
+/* Makes a program of two equalities over many 0-1 variables (the market split problem of Cornuejols
+ * and Dawande). Solutions are rare and the relaxation gives no information; slack columns make a
+ * first solution easy. */
 static void make_hard(void)
 {
     enum { BINARIES = 40, ROWS = 4 };
@@ -247,8 +247,8 @@ START_TEST(a_node_limit_gives_the_same_result_every_time)
 }
 END_TEST
 
-/* A set-cover problem: each of 30 rows needs one of the columns that cover it, and no column covers
- * more than a fifth of the rows. */
+/* Makes a set-cover problem: each of 30 rows needs one of the columns that cover it, and no column
+ * covers more than a fifth of the rows. */
 static void make_cover(void)
 {
     enum { BINARIES = 40, ROWS = 30 };

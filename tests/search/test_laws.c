@@ -429,7 +429,8 @@ static void check_peak(struct evaluator *evaluator, const struct plan *plan)
     check_same(evaluate_peak_bytes(evaluator, plan), most_bytes, plan, "peak of all stages");
 }
 
-/* The lower bound (floor) of a block of plans is computed from a plan with other chunks. */
+/* Checks the lower bound (floor) of a block, a set of plans with equal degrees. The bound is
+ * computed from a plan with other chunks. */
 static void check_block_floor(struct evaluator *evaluator, const struct plan *plan,
                               const struct rank_orders *orders)
 {
@@ -517,9 +518,8 @@ static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
     return step_s + cost.overhead_s - cost.spared_s;
 }
 
-/* Whether three stages hold the embedding table. The instruction lists add the gradients of only
- * two.
- */
+/* Whether three stages hold the embedding table. The instruction lists sum the gradients of only
+ * two of these stages. */
 static bool has_three_tables(const struct plan *plan)
 {
     const struct model *model = &question.model;
@@ -542,19 +542,21 @@ static void engines_agree(struct evaluator *evaluator, const struct plan *plan)
     bool is_beside = exchange_start(&plan->exchange) == START_STEP;
     double away = plan->pp == 1 && !is_beside ? 1e-9 : 0.4;
     double later = generator_find(plan_schedule(plan))->rule ? 2 * away : away;
-    check_at_most(step.step_s, (1 + later) * step_s, plan, "events, at most");
-    check_at_most((1 - away / 2) * step_s, step.step_s, plan, "events, at least");
+    check_at_most(step.step_s, (1 + later) * step_s, plan, "the event engine's step is too long");
+    check_at_most((1 - away / 2) * step_s, step.step_s, plan,
+                  "the event engine's step is too short");
     bool has_data_ranks = plan_replicas(plan) > 1 || plan_is_mirrored(plan);
     if (has_data_ranks || has_three_tables(plan))
         return;
     double quiet_s = quiet_step_s(evaluator, plan);
-    check_at_most(quiet_s, step_s, plan, "events without contention, at most");
+    check_at_most(quiet_s, step_s, plan,
+                  "the event engine's step without contention is longer than the recurrence's");
     /* If messages block, the recurrence lets both messages of a pair of passes arrive at the pair's
      * end, whereas the event engine sends the forward's message first. In 4,000 random cases the
      * step differed by 0.3 % at most. */
     bool has_pairs = generator_find(plan_schedule(plan))->pairs && waits_for_sends(plan);
     check_at_most(step_s * (has_pairs ? 0.98 : 1), quiet_s, plan,
-                  "events without contention, at least");
+                  "the event engine's step without contention is shorter than the recurrence's");
 }
 
 static void engines_agree_on_plans(void)
@@ -617,7 +619,7 @@ START_TEST(cached_costs_of_an_evaluator_change_no_answer)
 END_TEST
 
 /* The cost of a piece (a layer, the embedding or the head) stays the same if all values on which it
- * does not depend are set to fixed ones. */
+ * does not depend are set to fixed values. */
 static void pieces_read_no_more(struct evaluator *evaluator, const struct plan *plan)
 {
     (void)evaluator;

@@ -368,7 +368,7 @@ START_TEST(limits_over_several_stages_hold_and_solutions_come_in_order)
     const uint64_t seed = 13;
     struct random rng = random_new(seed, 0);
     int none = 0;
-    printf("divisions with rows across stages: seed %llu\n", (unsigned long long)seed);
+    printf("divisions with limits across stages: seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < SAMPLED(120, 60); i++) {
         struct arena_mark mark = arena_mark(&arena);
         struct division_problem problem = random_problem(&rng, 4, 9);

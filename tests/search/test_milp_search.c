@@ -211,7 +211,8 @@ START_TEST(offloaded_state_stays_within_host_memory)
 }
 END_TEST
 
-/* A limit above what any plan needs, no limit, and the other method give the same step time. */
+/* The step time is the same with a limit that no plan exceeds, without a limit, and with the method
+ * bnb. */
 START_TEST(a_limit_that_all_hosts_keep_changes_nothing)
 {
     const char *words = "tp1 pp8 vpp1 cp1 zero1 mb1 offload=optimizer recompute=none";

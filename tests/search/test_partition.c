@@ -290,8 +290,9 @@ START_TEST(both_programs_find_the_optimum_of_a_chain_in_a_file)
 }
 END_TEST
 
-/* X has 4 x 2 values on 2 ranks, so S is 8 values of 2 bytes. W1 is 2 x 4, so its output has 2 S
- * values. If W1 is split by columns, a rank keeps 8 bytes of weights and 16 bytes of the output. */
+/* X has 4 x 2 values of 2 bytes, so its size S is 16 bytes. W1 is 2 x 4, so the size of its output
+ * is 2 S. If 2 ranks split W1 by columns, a rank keeps 8 bytes of weights and 16 bytes of the
+ * output. */
 START_TEST(a_chain_file_gives_sizes_relative_to_x)
 {
     struct chain_file file;

@@ -226,8 +226,8 @@ START_TEST(a_cost_class_changes_a_step_by_at_most_its_factor)
 }
 END_TEST
 
-/* Scales the constants of a class, written from the table of classes. Excesses of slowdowns are
- * scaled, not the slowdowns. */
+/* Scales the constants of a class by separate code, written from the documented table of classes.
+ * If a constant is a slowdown, only its excess over 1 is scaled. */
 static void scale_by_hand(const char *name, double factor, struct system *system)
 {
     struct profile *profile = &system->profile;

@@ -187,8 +187,8 @@ START_TEST(an_exhaustive_search_equals_a_brute_force_loop)
 }
 END_TEST
 
-/* Halfway between the memory of a plan with full recompute that keeps each layer's input and the
- * memory if it keeps every second layer's input. The plan is the one with the largest
+/* Returns the mean of two peaks of a plan with full recompute: the peak if it keeps each layer's
+ * input, and the peak if it keeps every second layer's input. The plan is the one with the largest
  * difference. */
 static double memory_between(void)
 {

@@ -218,7 +218,8 @@ START_TEST(the_values_of_an_added_plan_are_inserted_in_order)
 }
 END_TEST
 
-/* How often the space of a base plan and an added plan has the added plan. */
+/* Adds the layout's plan to the default space and returns how often the space then has this plan.
+ */
 static int times_with(const char *layout, const char *fix, const char *forbid)
 {
     struct plan base = plan_default(), also;
@@ -242,8 +243,8 @@ static int times_with(const char *layout, const char *fix, const char *forbid)
     return times;
 }
 
-/* Layouts with words that few other plans have, and a fixed word that excludes them. The last word
- * excludes them if it is forbidden. */
+/* Layouts with words that few other plans have. If the word `other` is fixed, the layout is
+ * excluded; if the layout's last word is forbidden, it is excluded too. */
 static const struct {
     const char *layout, *other;
 } added[] = {

@@ -6,7 +6,7 @@
 enum { MOST_PLANS = 40, TIMES = 12 };
 
 /* Stairs is the set of non-dominated pairs of memory and time. The test compares it with a scan of
- * all plans. Only few different sizes and times are drawn, so that many are equal. */
+ * all plans. Sizes and times are drawn from a few values, so that many are equal. */
 START_TEST(stairs_return_the_least_time_within_each_memory)
 {
     struct random rng = random_new((uint64_t)_i, 0);

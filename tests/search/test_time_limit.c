@@ -1,5 +1,6 @@
-/* Time limits of searches and of questions that search several times. This program has a clock of
- * its own, which depends only on how often it is read, so no test depends on the machine. */
+/* Tests time limits of searches and of questions that search several times. This program has a
+ * clock of its own, which depends only on how often it is read, so no test depends on the machine.
+ */
 #include "search/search.h"
 
 #include "base/clock.h"
@@ -234,8 +235,8 @@ START_TEST(families_that_were_not_listed_in_time_prevent_a_proof)
 }
 END_TEST
 
-/* Once all families and divisions are listed, those that are left bound the answer more tightly
- * than the GPUs' peak, which is all that is known at first. */
+/* At first only the GPUs' peak bounds the answer. Once all families (sets of plans) and all
+ * divisions of layers are listed, the bounds of those that were not examined are tighter. */
 START_TEST(a_search_stopped_later_has_a_tighter_bound)
 {
     static const struct question of[] = { { ask_few }, { ask_dp } };

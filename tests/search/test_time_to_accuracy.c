@@ -155,8 +155,8 @@ static const struct {
     { true, false, "dp", "tp1 pp4" },  { true, true, "milp", "tp1 pp4" },
 };
 
-/* The rows own copies of their lists and stages, as the searches that found them have been
- * released. */
+/* Each row of the result owns copies of its plan's arrays (such as the layers of each stage),
+ * because the search that found the plan has been released. */
 START_TEST(rows_stay_valid_after_their_searches_are_released)
 {
     if (is_spared(_i, 2))

@@ -26,9 +26,9 @@ static void begin(void)
     belief_begin(&made, items, RIVALS, RIVALS, NULL, &belief);
 }
 
-/* A belief is a joint normal distribution of the log step times of a few plans. Here the errors are
- * 10 % in compute and 5 % common to all, and the plans take 1, 1.01 and 1.02 s and have different
- * matrix products. */
+/* A belief is a joint normal distribution of the log step times of a few plans. Here the half
+ * widths of the errors are 10 % in compute and 5 % in the whole step (`common`); the plans take 1,
+ * 1.01 and 1.02 s and have different matrix products. */
 static void make(void)
 {
     made = (struct system){ .stack.errors.widths = { .common = 0.05, .compute = 0.1 } };
@@ -42,8 +42,9 @@ static void make(void)
     begin();
 }
 
-/* The expected variances are (0.05^2 + 0.75 x 0.1^2) / 1.645^2 for a plan's own error and 0.25 x
- * 0.1^2 / 1.645^2 for the shared error. */
+/* A half width is 1.645 standard deviations. A quarter of the variance of the compute error is
+ * shared by all plans. So the expected variances are (0.05^2 + 0.75 x 0.1^2) / 1.645^2 for a plan's
+ * own error and 0.25 x 0.1^2 / 1.645^2 for the shared error. */
 START_TEST(variances_of_a_belief_equal_those_of_p_best)
 {
     double per_width2 = 1 / (normal_90 * normal_90);
@@ -77,8 +78,8 @@ START_TEST(plans_with_equal_products_share_their_error)
 }
 END_TEST
 
-/* A plan's own error has variance 0.0075 + 0.0025, of which SHARE_OF_DEPTHS is common to plans with
- * different numbers of stages. */
+/* A plan's own error has the variance (0.75 x 0.1^2 + 0.05^2) / 1.645^2. Plans with different
+ * numbers of stages share SHARE_OF_DEPTHS of it. */
 START_TEST(plans_of_other_depths_share_a_part_of_their_error)
 {
     plans[1].microbatch = plans[0].microbatch;

@@ -146,9 +146,10 @@ static struct least least_of(struct evaluator *evaluator, const struct plan *pla
 }
 
 /* The lower bound of all divisions by the formulas of search/uneven/floor.c, from the times of all
- * stages and places. T is the pass of a stage with a p-th of the layers, A the pass of all layers,
- * m the number of microbatches, and w = min(p, m - 1). The bound is A + (m - 1 - (w - 1) / 2) T or,
- * if m <= p and this is less, A + (m - 1) times the longer of forward and backward. */
+ * stages and places. Here p is the number of stages, T the pass of a stage with a p-th of the
+ * layers, A the pass of all layers, m the number of microbatches, and w = min(p, m - 1). The bound
+ * is A + (m - 1 - (w - 1) / 2) T or, if m <= p and this is less, A + (m - 1) times the longer of
+ * forward and backward. */
 static double work_floor_by_hand(struct evaluator *evaluator, const struct plan *plan,
                                  double *optimizer_s)
 {
@@ -522,8 +523,8 @@ START_TEST(only_words_that_are_neither_fixed_nor_forbidden_are_divided)
 }
 END_TEST
 
-/* If recompute is fixed, or all or no layers must not be recomputed, stages cannot recompute
- * different numbers of layers, so the option changes nothing. */
+/* The option changes nothing if the request fixes recompute, forbids full recompute, or forbids
+ * plans without recompute: stages then cannot recompute different numbers of layers. */
 START_TEST(recompute_is_mixed_only_if_none_and_full_are_allowed)
 {
     static const char *const words[][2] = {

@@ -35,8 +35,8 @@ static struct weights random_weights(struct random *rng, int layers)
     return out;
 }
 
-/* Whether a stage that begins at layer `first` may have `layers` layers: each later stage needs
- * one, and the last stage has all the rest. */
+/* Whether a stage that begins at layer `first` may have `layers` layers: each later stage needs at
+ * least one layer, and the last stage has all that are left. */
 static bool may_have(const struct stage_table *table, int stage, int first, int layers)
 {
     int behind = table->num_stages - 1 - stage, left = table->num_layers - first;
@@ -158,8 +158,8 @@ static double alpa_s(const struct stage_table *table, const int *layers)
     return sum_s + (table->num_microbatches - 1) * longest_s;
 }
 
-/* Replaces `layers` by the next list that sums to the table's layers and fits. The iteration begins
- * with one layer on each stage except the first, which has none. */
+/* Replaces `layers` by the next division whose sum is the table's number of layers and that fits in
+ * memory. The iteration begins with one layer on each stage except the first, which has none. */
 static bool next_division(const struct stage_table *table, int *layers)
 {
     for (;;) {

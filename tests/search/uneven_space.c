@@ -180,8 +180,8 @@ static void list_all_dealt(struct listing *listing, struct plan plan)
         }
 }
 
-/* Lists every combination of recomputed layers per stage, except the two that have a word: none and
- * all. */
+/* Lists every combination of recomputed layers per stage, except the two that have a layout word of
+ * their own: no layers and all layers. */
 static void list_mixes(struct listing *listing, struct plan plan, const int *layers,
                        const struct naive_splits *known)
 {

@@ -61,8 +61,8 @@ static struct deadline_result run(double deadline_s)
 }
 
 /* The shortest training time on each number of GPUs is found by brute force. With each of these
- * times as the deadline, the answer is the fewest GPUs that meet it. A deadline slightly below the
- * shortest of all times is met by none. */
+ * times as the deadline, the answer is the fewest GPUs that meet it. No number of GPUs meets a
+ * deadline slightly below the shortest of all times. */
 START_TEST(the_answer_is_the_fewest_gpus_that_meet_the_deadline)
 {
     double train_s[NUM_COUNTS];
@@ -110,9 +110,8 @@ START_TEST(a_missed_deadline_names_the_fastest_run)
 }
 END_TEST
 
-/* With so many failures that only a tenth of the time is useful, the deadline needs more GPUs or is
- * never met.
- */
+/* Failures leave only a tenth of the time useful. So a deadline is met only with more GPUs, or
+ * never. */
 START_TEST(failures_count_against_a_deadline)
 {
     double train_s = brute_train_s(8);

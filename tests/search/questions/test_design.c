@@ -40,8 +40,8 @@ static struct design design_of(const struct design_request *request)
     return design;
 }
 
-/* Returns the fraction of the budgeted time that training a model of this size takes, including
- * failures, and serving at the efficiency of training. */
+/* Returns the time for training and serving a model of this size, as a fraction of the budgeted
+ * time. Training includes failures; serving has the efficiency of training. */
 static double share_of_time(const struct design_request *request, const struct model *model)
 {
     struct arena arena = { 0 };
@@ -111,9 +111,8 @@ START_TEST(no_other_size_has_a_lower_loss)
 }
 END_TEST
 
-/* The batch is the one that the scaling law gives for the run's FLOPs, rounded to a power of two
- * (so within a factor of sqrt(2), plus a small tolerance).
- */
+/* The batch is the batch that the scaling law gives for the run's FLOPs, rounded to a power of two
+ * (so within a factor of sqrt(2), plus a small tolerance). */
 START_TEST(the_batch_follows_from_the_flops)
 {
     struct design_request request = asked(10);
@@ -222,8 +221,8 @@ static bool after_some_polls(void)
     return polls_left-- <= 0;
 }
 
-/* The later a search with one worker is interrupted, the lower is the loss of its design. A size
- * that was found is not replaced by an interrupted search of another size. */
+/* The later a search with one worker is interrupted, the lower is the loss of its design. If the
+ * search for one size is interrupted, its result does not replace the plan of another size. */
 START_TEST(a_later_interruption_gives_no_worse_design)
 {
     struct design_request request = asked(10);

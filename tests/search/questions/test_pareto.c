@@ -24,8 +24,8 @@ static bool is_dominated(const struct pareto_point *points, size_t count, size_t
 
 enum { MOST_POINTS = 300 };
 
-/* If values are drawn from few, many keys and points are equal; if they are drawn from many, none
- * are. */
+/* If values are drawn from a few numbers, many keys and points are equal; if they are drawn from
+ * many numbers, no two are equal. */
 START_TEST(the_sweep_marks_the_non_dominated_points)
 {
     static const int num_values[] = { 2, 5, 30, INT_MAX };

@@ -110,7 +110,9 @@ static void check_part(void *context, const struct region_part *part)
         ck_assert_double_le(choice_s, best_s(d->request, &system) * (1 + BEST_WITHIN) * (1 + 1e-9));
 }
 
-/* The largest difference between the shares of two quarters, in `best` or in `beaten`. */
+/* A constant's range has quarters. `best` and `beaten` have, for each quarter, the share of its
+ * volume in which the plan is the best or is beaten. Returns the largest difference between the
+ * shares of two quarters. */
 static double spread_of(const struct region_range *range)
 {
     double low[] = { 1, 1 }, high[] = { 0, 0 };
@@ -125,7 +127,7 @@ static double spread_of(const struct region_range *range)
 
 static int num_deciding; /* number of regions in which one constant decides */
 
-/* The constant that decides is the one whose quarters differ most. */
+/* The constant whose quarters differ most (spread_of) is the constant that decides. */
 static void check_deciding(const struct region *region)
 {
     double most = 0;
@@ -204,7 +206,7 @@ END_TEST
 
 START_TEST(one_constant_decides)
 {
-    const int seed = 7; /* the first with such a region */
+    const int seed = 7; /* the first seed whose region has a deciding constant */
     ck_assert(check_seed(seed));
     ck_assert_int_gt(num_deciding, 0);
 }
@@ -360,7 +362,7 @@ START_TEST(a_faster_plan_is_found_and_named)
 END_TEST
 
 /* Sidak: z is the normal quantile for which three independent ranges hold together with probability
- * 0.9, each with 0.9^(1/3). A share of a peak is at most 1. */
+ * 0.9, each with 0.9^(1/3). The upper end of a share of a peak is limited to 1. */
 START_TEST(ranges_of_the_region_hold_jointly_with_probability_0_9)
 {
     struct uncertain wide[] = { usual[0], usual[1], usual[2] };

@@ -78,7 +78,8 @@ static void check(const struct relaxation *found, int expected)
         ck_assert(found->best.prediction.fits);
 }
 
-/* Some of the cases are decided by the state of the whole model, before any plan is evaluated. */
+/* In some cases the size of the whole model's state (weights, gradients, optimizer) decides, before
+ * any plan is evaluated. */
 START_TEST(whether_any_plan_fits_equals_a_brute_force_loop)
 {
     struct search_request request = request_of(64, 64);
@@ -119,8 +120,8 @@ static void check_same_reasons(const struct search_result *a, const struct searc
 }
 
 /* Rank orders differ in the memory of their communicators, so that a limit one byte lower may
- * exclude some orders and not others. When none fits, all orders are excluded together but counted
- * one by one. */
+ * exclude some orders and not others. When no order fits, all orders are excluded together but
+ * counted one by one. */
 START_TEST(whether_any_rank_order_fits_equals_testing_each)
 {
     static const double less_bytes[] = { 1, 0 };
@@ -173,7 +174,7 @@ START_TEST(the_nearest_batches_equal_a_brute_force_loop)
 }
 END_TEST
 
-/* The batch is the only reason why no plan keeps the rules. */
+/* The batch is the only reason why every plan breaks a rule. */
 START_TEST(a_batch_is_suggested_if_only_the_batch_excludes_plans)
 {
     struct search_request request = request_of(8, 12);

@@ -132,8 +132,8 @@ static const struct wider *of_option(const struct wider *found, int count, int o
     return NULL;
 }
 
-/* The answer has the options with which a search near the plan saves 3 %, those that save most
- * first. Returns their number. */
+/* Checks that the answer has every option with which a search near the plan saves at least 3 % of
+ * the step time, the largest saving first. Returns the number of options. */
 static int check_wider(const struct search_request *request, const struct scored_plan *best,
                        const char *const words[NUM_OPTIONS])
 {
@@ -182,7 +182,8 @@ START_TEST(stages_recompute_different_numbers_of_layers)
 }
 END_TEST
 
-/* The degree of experts is not fixed, as it takes no further ranks. */
+/* The degree of experts is not fixed, because experts are divided over ranks that the plan has
+ * anyway. */
 START_TEST(experts_may_be_divided_otherwise)
 {
     static const char *const words[NUM_OPTIONS] = {
@@ -199,7 +200,7 @@ START_TEST(experts_may_be_divided_otherwise)
 }
 END_TEST
 
-/* An option of the request is not suggested, and does not hide another. */
+/* An option of the request is not suggested, and does not hide another option. */
 START_TEST(options_of_the_request_are_not_suggested)
 {
     for (size_t i = 0; i < LENGTH(rows); i++) {
@@ -228,8 +229,8 @@ START_TEST(on_one_level_of_links_no_placement_is_searched)
 }
 END_TEST
 
-/* A plan that takes about 3 % more than the best of the wider space: on one side of the limit the
- * option is listed, on the other it is not. */
+/* The option is listed if the best plan of the wider space saves 3.01 % of the step time, but not
+ * if it saves 2.99 %. */
 START_TEST(the_limit_is_3_percent)
 {
     struct scored_plan best = scored(rows[0].layout);
