@@ -107,9 +107,9 @@ START_TEST(lists_of_blocks_embedding_and_head_have_the_counted_weights)
 }
 END_TEST
 
-/* DeepSeek-V3.2 at 8,192 tokens: 64 heads of 128 score all earlier keys, of which each token keeps
- * 2,048. On average a token sees 4,096 earlier keys, and 2,048 - 2,048^2 / (2 x 8,192) = 1,792
- * chosen ones. */
+/* In DeepSeek-V3.2 the indexer's 64 heads of 128 channels score all earlier keys, and attention
+ * reads the 2,048 keys with the highest scores. In a sequence of 8,192 tokens the indexer scores
+ * 4,096 keys per token on average, and attention reads 2,048 - 2,048^2 / (2 x 8,192) = 1,792. */
 START_TEST(an_indexer_scores_all_keys_and_attention_reads_the_chosen)
 {
     struct model model = model_of("deepseek-v3.2");
@@ -128,8 +128,8 @@ START_TEST(an_indexer_scores_all_keys_and_attention_reads_the_chosen)
 }
 END_TEST
 
-/* An indexer's weights have gradients. The rows that it reads get no gradient from it, and neither
- * do attention's queries and keys. */
+/* An indexer's weights have gradients. The indexer passes no gradient on to the rows that it reads,
+ * nor to attention's queries and keys. */
 START_TEST(an_indexer_passes_no_gradient_on)
 {
     static const char *const products[] = { "index_key", "index_query", "index_weights" };
@@ -147,8 +147,8 @@ START_TEST(an_indexer_passes_no_gradient_on)
 END_TEST
 
 /* Per token an indexer keeps queries, key and head weights, 2 (64 x 128 + 128 + 64) bytes; the key
- * before its norm, 2 x 128 bytes, and two fp32 statistics; and 2,048 chosen positions of 4 bytes
- * and as many probabilities. */
+ * before its norm, 2 x 128 bytes, and the norm's two fp32 statistics; the 2,048 chosen positions of
+ * 4 bytes and as many probabilities. */
 START_TEST(an_indexer_keeps_its_heads_and_chosen_keys)
 {
     struct model model = model_of("deepseek-v3.2"), dense = model_of("deepseek-v3.2");
@@ -172,7 +172,8 @@ START_TEST(a_frozen_indexer_has_no_backward)
 END_TEST
 
 /* A token of an encoder sees all 512 tokens, and a token of a decoder sees 256 on average, so the
- * encoder has twice the FLOPs. The unfused softmax reads all scores instead of half. */
+ * encoder has twice the FLOPs. The encoder's unfused softmax reads all scores, not only the causal
+ * half. */
 START_TEST(encoders_see_the_whole_sequence)
 {
     struct model encoder = model_of("bert-large"), decoder = encoder;
@@ -191,8 +192,8 @@ START_TEST(encoders_see_the_whole_sequence)
 }
 END_TEST
 
-/* BERT normalises each residual sum. So a block has two norms, and its output is that of the second
- * norm. */
+/* BERT normalises each residual sum. So a block has two norms, and its output is the output of the
+ * second norm. */
 START_TEST(bert_normalises_each_residual_sum)
 {
     struct model model = model_of("bert-large");
@@ -223,9 +224,9 @@ START_TEST(berts_head_has_an_additional_product)
 }
 END_TEST
 
-/* T5-3B's decoder has 32 heads of 128 channels. They see on average half of the 512 tokens of their
- * own sequence, and all tokens of the encoder's. Keys and values of the encoder's rows are one
- * product of 2 x 32 x 128. */
+/* T5-3B's decoder has 32 heads of 128 channels. A token sees on average half of the 512 tokens of
+ * its own sequence, and all tokens of the encoder's sequence. One product computes the keys and
+ * values of the encoder's rows, with 2 x 32 x 128 outputs. */
 START_TEST(a_decoder_reads_the_encoder)
 {
     struct model model = model_of("t5-3b");
@@ -278,9 +279,10 @@ static struct model approximate(enum attention_kind kind)
     return model;
 }
 
-/* The sequence has 32 blocks of 64 tokens. The first 8 blocks see 1, 2 ... 8 blocks, and the
- * others 8. These are 228 pairs of blocks, of which 32 are on the diagonal and count half. Unfused
- * products compute 8 blocks per row. */
+/* The sequence has 32 blocks of 64 tokens. The queries of the first 8 blocks see 1, 2 ... 8 blocks
+ * of keys; those of the other 24 blocks see 8. These are 36 + 24 x 8 = 228 pairs of blocks, of
+ * which the 32 on the diagonal count half. Unfused products compute 8 blocks of keys for every
+ * block of queries. */
 START_TEST(block_sparse_attention_leaves_out_blocks)
 {
     struct model model = approximate(ATTENTION_BLOCKS);
@@ -299,7 +301,7 @@ START_TEST(block_sparse_attention_leaves_out_blocks)
 }
 END_TEST
 
-/* Keys and values are projected to 256 rows each, by two products of 2,048 x 256 for 16 x 128
+/* Two products project keys and values from 2,048 rows (tokens) to 256 rows each, in all 16 x 128
  * channels. All heads share the matrices of these products. Each token then sees 256 keys. So the
  * time is proportional to the length of the sequence. */
 START_TEST(low_rank_attention_is_linear_in_the_sequence)
@@ -350,8 +352,8 @@ START_TEST(parallel_parts_read_one_input)
 }
 END_TEST
 
-/* If a value is quantised and also read by other ops, the gradients of all readers are summed. Here
- * it is the block's input, which the residual reads too. */
+/* If a value is quantised and also read by other ops, the gradients of all readers are summed. The
+ * test uses the block's input, which the residual reads too. */
 START_TEST(gradients_add_up_behind_a_quantisation)
 {
     struct model model = model_of("bert-large");
@@ -369,8 +371,9 @@ START_TEST(gradients_add_up_behind_a_quantisation)
 }
 END_TEST
 
-/* The longest op list is that of a multi-token module of a model with an indexer, experts, a shared
- * expert and biases, in fp8, with adapters at every product. It fits in the array of a list. */
+/* The longest op list (sequence of operations) is that of a multi-token module of a model with an
+ * indexer, experts, a shared expert and biases, in fp8, with adapters at every product. This list
+ * fits in the fixed-size array of an op list. */
 START_TEST(the_longest_op_lists_fit_in_their_arrays)
 {
     struct model whole = model_of("deepseek-v3.2");

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The first two of eight blocks are wide, or every second one is. */
+/* In a model of eight blocks the first two blocks are wide, or every second block is. */
 static const char first_two[] = "[{\"layers\": 2, \"ffn\": 4096, \"heads\": 16}, {\"layers\": 6}]";
 static const char every_second[] = "[{\"layers\": 1}, {\"layers\": 1, \"ffn\": 4096}]";
 
@@ -69,10 +69,10 @@ START_TEST(a_block_has_the_kind_of_its_run)
 }
 END_TEST
 
-/* For a width of 512, each of q, k, v and the output has 512 x 512 weights and 512 biases, and the
- * two norms have 1,024 each; the feed-forward has 2 x 512 x ffn weights and ffn + 512 biases. With
- * 16 heads of 64, q, k and v are twice as wide: 512 x 3,072 + 3,072, and the output has 1,024 x 512
- * + 512. */
+/* For a width of 512, each of q, k, v and the output has 512 x 512 weights and 512 biases, and each
+ * of the two norms has 1,024 parameters; the feed-forward has 2 x 512 x ffn weights and ffn + 512
+ * biases. With 16 heads of 64 channels, q, k and v are twice as wide. They then have 512 x 3,072
+ * weights and 3,072 biases together, and the output has 1,024 x 512 weights and 512 biases. */
 START_TEST(parameters_are_summed_over_block_kinds)
 {
     const double own = 4 * (512 * 512 + 512) + 2 * 1024 + 2 * 512 * 2048 + 2048 + 512;
@@ -135,8 +135,8 @@ START_TEST(an_error_in_the_list_of_blocks_names_its_position)
 }
 END_TEST
 
-/* The step has three times the forward's multiplications. A block of a kind adds the FLOPs that one
- * more layer adds to a model with only that kind. */
+/* The step has three times the forward's multiplications. A block of one kind adds as many FLOPs as
+ * one more layer adds to a model in which all blocks are of this kind. */
 START_TEST(flops_are_summed_over_block_kinds)
 {
     struct model model = model_with(first_two);
@@ -221,7 +221,7 @@ END_TEST
 
 /* With one stage and one microbatch on each data rank, the step is the sum of the times of
  * embedding, blocks and head, plus a fixed part. For a model of equal blocks the prediction must be
- * the same sum. */
+ * the same sum, so the fixed part follows from it. */
 static double step_less_layers_s(struct evaluator *evaluator, const struct piece_cost *layers,
                                  const int *counts, int num_kinds)
 {
@@ -260,8 +260,8 @@ static double backward_bytes(void)
     return fmax(planned.pieces.at[0].moment_bytes, planned.pieces.at[1].moment_bytes);
 }
 
-/* Four stages share eight blocks, and stage 0 has the two wide ones. In 1F1B the stages hold 4, 3,
- * 2 and 1 microbatches. */
+/* Four stages share eight blocks, and stage 0 has the two wide ones. In 1F1B the stages hold the
+ * activations of 4, 3, 2 and 1 microbatches. */
 START_TEST(a_stages_activations_are_those_of_its_blocks)
 {
     load(first_two, "pp4 dp2 mb1");

@@ -1,4 +1,5 @@
-/* Op lists of blocks with experts and with latent attention. */
+/* Tests op lists (sequences of operations) of blocks with experts and of blocks with latent
+ * attention. */
 #include "models/blocks.h"
 #include "models/layer.h"
 #include "models/replay.h"
@@ -37,8 +38,8 @@ static double weights(struct ops ops, bool of_experts)
     return elements;
 }
 
-/* Compares the weights in an op list (sequence of operations), added up, with the formula for
- * parameters, which is exact for whole models. */
+/* Compares the sum of the weights in an op list with the formula for parameters, which is exact for
+ * whole models. */
 START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
 {
     size_t count;
@@ -58,8 +59,9 @@ START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
 }
 END_TEST
 
-/* DeepSeek-V3 at 4,096 tokens: a token's experts multiply 8 x 3 x 2048 x 7168 weights, at 2 FLOPs
- * each; the shared expert multiplies 3 x 2048 x 7168, and the router 256 x 7168. */
+/* For each of 4,096 tokens of DeepSeek-V3, the 8 chosen experts multiply 8 x 3 x 2048 x 7168
+ * weights, the shared expert 3 x 2048 x 7168 weights, and the router 256 x 7168 weights. Each
+ * multiplication is 2 FLOPs, with the addition. */
 START_TEST(expert_products_count_only_the_chosen_experts)
 {
     struct model model = model_of("deepseek-v3");
@@ -74,8 +76,9 @@ START_TEST(expert_products_count_only_the_chosen_experts)
 }
 END_TEST
 
-/* The FLOPs are those of the 187,107,328 weights of a layer's latent attention, and of its core:
- * 128 heads of 192 + 128 channels, causal half. */
+/* The FLOPs are those of the products with a layer's 187,107,328 weights of latent attention, and
+ * those of attention's core: 128 heads with 192 (keys) + 128 (values) channels, for the causal half
+ * of the scores. */
 START_TEST(latent_attention_has_the_flops_of_its_weights_and_heads)
 {
     struct model model = model_of("deepseek-v3");
@@ -96,10 +99,10 @@ START_TEST(latent_attention_has_the_flops_of_its_weights_and_heads)
 }
 END_TEST
 
-/* With tp 1, DeepSeek-V3's attention keeps these bytes per token: 2 h of the norm; the narrow
- * queries (q_r) and the narrow keys and values (kv_r) before and after their norms; the rotated
- * part of a key (d_r) together with kv_r; q, k and v; the output; and 4 bytes of statistics per
- * head. Recompute of mla_up_proj frees q, k and v. */
+/* With tp 1, DeepSeek-V3's attention keeps these bytes per token: 2 h for the norm (h: hidden
+ * size); the narrow queries (q_r) and the narrow keys and values (kv_r) before and after their
+ * norms; the rotated part of a key (d_r) together with kv_r; q, k and v; the output; and 4 bytes of
+ * statistics per head. Recompute of mla_up_proj frees q, k and v. */
 START_TEST(latent_attention_keeps_the_bytes_that_its_backward_reads)
 {
     struct model model = model_of("deepseek-v3");
@@ -117,8 +120,8 @@ END_TEST
 /* Bytes kept per token in Mixtral, which sends a token to 2 of 8 experts of width f = 14336. fc1
  * keeps its input. The activation keeps the two halves of fc1's output and the token's share
  * (weight) of the expert. fc2 keeps the activation's output, which recompute of moe_act frees. The
- * router keeps logits, shares and the map from tokens to experts. The places of rows in the sorted
- * order are kept three times. */
+ * router keeps logits, shares and the map from tokens to experts. The positions of rows in the
+ * order sorted by expert are kept three times. */
 START_TEST(experts_keep_the_bytes_that_their_backward_reads)
 {
     struct model model = model_of("mixtral-8x7b");
@@ -136,9 +139,9 @@ START_TEST(experts_keep_the_bytes_that_their_backward_reads)
 END_TEST
 
 /* If tokens of gpt-oss are assigned to experts in turn, no router runs. If biases have their own
- * kernels, the bias after expert_fc1 moves four values for each value of the product. The bias
- * after expert_fc2 moves two values, and 24 bytes in a wider type, for each value of the
- * product. */
+ * kernels, the bias after expert_fc1 reads and writes four values for each value of the product.
+ * The bias after expert_fc2 reads and writes two values, and 24 bytes of a wider type, for each
+ * value of the product. */
 START_TEST(experts_in_turn_have_no_router_and_biases_may_be_kernels_of_their_own)
 {
     static const struct unfused_ops apart = {

@@ -74,8 +74,9 @@ START_TEST(a_fused_gelu_is_written_by_one_product_and_read_by_the_other)
 }
 END_TEST
 
-/* Number of activation ops that are not fused. Gated ones have two inputs, ReLU keeps a bit mask,
- * and with fp8 values are quantised between activation and product. */
+/* Number of activation ops that are not fused. A gated activation is not fused, because it has two
+ * inputs; ReLU is not, because it keeps a bit mask; and in fp8 none is, because values are
+ * quantised between activation and product. */
 static int activations_left(const struct model *model, const struct layer_dims *dims,
                             const struct layer_options *options)
 {
@@ -107,9 +108,10 @@ static double kind_bytes(struct ops ops, enum op_kind kind)
     return bytes;
 }
 
-/* Memory traffic of two residuals and two norms, in units of 2048 x 4096 values of 2 bytes. Without
- * fusion the forward has 2 x 3 + 2 x 2 units; the fusion saves one read. The backward has 2 x 3 + 2
- * x 3 without fusion and 2 x 2 + 2 x 4 with it. */
+/* The unit of memory traffic is one tensor of 2048 x 4096 values of 2 bytes. Without fusion the
+ * forward of two residuals and two norms moves 2 x 3 + 2 x 2 units; the fusion saves one read. The
+ * backward of the residuals and norms moves 2 x 3 + 2 x 3 units without fusion, and 2 x 2 + 2 x 4
+ * with it. */
 START_TEST(a_residual_with_its_norm_reads_the_stream_once)
 {
     struct model model = model_of("gpt3-6.7b");
@@ -153,8 +155,8 @@ static double launches(struct ops ops)
 }
 
 /* Unfused norms of Llama 3 8B on 512 tokens have 36 bytes of traffic per value and 8 kernels, as
- * the stack's file lists. Fused ones move 2 values in the forward and 3 in the backward, or 5 if a
- * second kernel reads input and gradient again. */
+ * the stack's file lists. A fused norm moves 2 values in the forward and 3 in the backward, or 5 if
+ * a second kernel reads input and gradient again. */
 START_TEST(unfused_ops_have_the_costs_of_the_stacks_table)
 {
     struct model model = model_of("llama3-8b");
@@ -205,9 +207,9 @@ END_TEST
 
 /* --- logits in row blocks --------------------------------------------------------- */
 
-/* 2048 rows are divided into row blocks of at most 300, i.e. into 7 blocks of 292 or 293. The
- * weights are read 7 times and their gradient is written 7 times. One more product is run, which
- * does not count as model FLOPs. */
+/* 2048 rows of logits (one per token) are divided into blocks of at most 300 rows, i.e. into 7
+ * blocks of 292 or 293. The weights are read 7 times and their gradient is written 7 times. One
+ * more product is run, which does not count as model FLOPs. */
 START_TEST(recomputed_logits_add_one_product_per_row)
 {
     struct model model = model_of("gpt3-6.7b");

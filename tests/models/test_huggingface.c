@@ -28,8 +28,8 @@ static const struct {
     { "qwen3-0.6b", "qwen3", "qwen3", 596049920, 8192, 1e6, 1e-6 },
 };
 
-/* Models with experts, whose config must give the same model as the preset of that name. Grok-1 has
- * no config.json. */
+/* For each of these models with experts, the config must give the same model as the preset of that
+ * name. Grok-1 has no config.json. */
 static const char *const experts[] = {
     "mixtral-8x7b",
     "mixtral-8x22b",
@@ -62,7 +62,7 @@ static const char *const experts[] = {
     "switch-c",
 };
 
-/* One config for each family that is missing in the table above. */
+/* The table has one config for each family that is missing in the table `fixtures`. */
 static const struct {
     const char *family, *file;
 } samples[] = {
@@ -122,8 +122,8 @@ static json_t *load_fixture(const char *file)
     return config;
 }
 
-/* Returns the first config of a family in the fixtures; of a multimodal config only the text
- * model's object. The caller releases it. */
+/* Returns the first config of a family in the fixtures. If the config is multimodal, returns only
+ * the object of its text model. The caller releases it. */
 static json_t *config_of(const char *family)
 {
     for (int i = 0; i < LENGTH(fixtures); i++)
@@ -148,7 +148,7 @@ static bool is_inner(const char *name)
     return strchr(name, '.') != NULL;
 }
 
-/* The fixture of a family with the keys of `changes`. */
+/* Reads the fixture of a family after replacing the keys in `changes`. */
 static bool read_changed(const char *family, const char *changes, struct model *out,
                          struct err *err)
 {

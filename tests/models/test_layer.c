@@ -16,8 +16,8 @@ static void release(void)
 
 /* --- activations ------------------------------------------------------------------------------ */
 
-/* Options that make a layer keep what papers count: each op is one kernel, so no values between the
- * kernels of an op are kept. */
+/* With these options a layer keeps the values that papers count: each op is one kernel, so no
+ * values between the kernels of an op are kept. */
 static const struct layer_options papers_flash = { .flash_attention = true,
                                                    .dtype = DTYPE_BF16,
                                                    .gradient_bytes = 4 };
@@ -47,8 +47,9 @@ END_TEST
 /* Each of the two norms keeps the mean and the deviation of a token in fp32. */
 static const double norm_statistics_bytes = 2 * 8;
 
-/* Korthikanti et al. 2022, table 2: bytes of a layer in units of s b h. The paper leaves out the
- * norms' statistics. The last column multiplies a s / h. */
+/* The rows give the bytes of a layer's activations from Korthikanti et al. 2022, table 2, in units
+ * of s b h (tokens x hidden size). The paper leaves out the norms' statistics. The last column
+ * multiplies a s / h. */
 static const struct {
     const char *layout;
     bool selective;
@@ -78,7 +79,7 @@ START_TEST(kept_bytes_of_a_layer_equal_korthikanti_table_2)
 }
 END_TEST
 
-/* Flash attention keeps one fp32 number per query row instead of its probabilities. */
+/* Flash attention keeps one fp32 number per query row instead of the probabilities. */
 START_TEST(flash_attention_keeps_one_number_per_row_more_than_selective_recompute)
 {
     struct model model = model_of("korthikanti-22b");
@@ -93,8 +94,9 @@ START_TEST(flash_attention_keeps_one_number_per_row_more_than_selective_recomput
 }
 END_TEST
 
-/* Korthikanti et al. 2022, figure 1: GiB on the first stage, which holds the activations
- * of as many layers as the model has, times 1 + (p - 1) / (p v) when interleaved. */
+/* The rows give GiB on the first stage from Korthikanti et al. 2022, figure 1. This stage holds the
+ * activations of as many layers as the model has, times 1 + (p - 1) / (p v) with p stages of v
+ * interleaved chunks. */
 static const struct {
     const char *model;
     int microbatch, pp, vpp;
@@ -152,8 +154,9 @@ START_TEST(a_layer_of_megatrons_7b_test_keeps_15_25_bytes_per_value)
 }
 END_TEST
 
-/* Without dropout a layer keeps these bytes per element of the hidden state: norms 4, their outputs
- * (the inputs of products) 4, qkv 3, attention 2, gate and up 14, their product 7. */
+/* Without dropout a layer keeps these bytes per element of the hidden state: 4 for the norms'
+ * inputs, 4 for the norms' outputs (which products read), 3 for queries, keys and values, 2 for
+ * attention's output, 14 for gate and up, and 7 for the product of gate and up. */
 START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_per_value)
 {
     struct model model = model_of("llama3-8b");
@@ -206,7 +209,8 @@ START_TEST(flops_per_token_equal_megatrons_count)
 }
 END_TEST
 
-/* Korthikanti et al. 2022, eq. 9, with the causal half of attention: s / 12h instead of s / 6h. */
+/* The closed form is eq. 9 of Korthikanti et al. 2022. Only the causal half of attention is
+ * counted, so its term is s / 12h instead of s / 6h. */
 START_TEST(flops_of_a_gpt_step_equal_the_closed_form)
 {
     struct model model = model_of("gpt3-175b");
@@ -251,8 +255,8 @@ START_TEST(twice_the_sequences_cost_twice_the_flops)
 }
 END_TEST
 
-/* A multiply-add counts as 2 FLOPs. The layer has n tokens, grouped keys and a gated feed-forward.
- */
+/* A multiply-add counts as 2 FLOPs. The layer has n tokens, grouped-query attention and a gated
+ * feed-forward. */
 START_TEST(each_product_has_two_flops_per_multiply_add)
 {
     struct model model = model_of("llama3-8b");

@@ -60,7 +60,8 @@ static double flops_of_constants(struct ops ops)
     return flops;
 }
 
-/* FLOPs of scores through which no gradient passes: all FLOPs, and the FLOPs that MFU counts. */
+/* FLOPs of attention scores through which no gradient passes: `flops` are all FLOPs, `model_flops`
+ * those that MFU counts. */
 struct detached {
     double flops, model_flops;
 };
@@ -159,8 +160,9 @@ static double elements(const struct op_weight *weight)
     return weight->rows * weight->columns;
 }
 
-/* Each weight has one gradient: a weight product for each linear layer, a bias sum for each bias,
- * and norms, sinks and score biases (which have no gradient) where they are used. */
+/* Each weight has one gradient. A linear layer gets it from a product, a bias from a sum, and a
+ * norm or an attention sink from the backward of the op that uses it. Score biases have no
+ * gradient. */
 static void check_gradients(const struct model *model, const struct layer_options *options)
 {
     struct layer_dims dims = layer_dims(model, 1, model->seq);

@@ -1,5 +1,5 @@
-/* Tests blocks whose mixer (attention or its replacement) keeps a state instead of keys and values,
- * gates of attention, and blocks that have only a mixer or only a feed-forward. */
+/* Tests gates of attention, blocks whose mixer (attention or its replacement) keeps a state instead
+ * of keys and values, and blocks that have only a mixer or only a feed-forward. */
 #include "models/blocks.h"
 #include "models/layer.h"
 #include "sim/plan/local.h"
@@ -58,9 +58,9 @@ START_TEST(weights_of_op_lists_equal_the_parameter_count)
 }
 END_TEST
 
-/* Tensor ranks divide the heads of a mixer. Two ranks hold all weights once, except that each holds
- * a copy of the two norms (2,048 channels each), of the mixer's norm (128), of the router (512 x
- * 2,048) and of the shared expert's gate (2,048). */
+/* Tensor ranks divide the heads of a mixer. Two ranks together hold all weights once, except that
+ * each rank holds a copy of the two norms (2,048 channels each), of the mixer's norm (128), of the
+ * router (512 x 2,048) and of the shared expert's gate (2,048). */
 START_TEST(tensor_ranks_share_the_heads_of_a_mixer)
 {
     struct model model = model_of("qwen3-next-80b-a3b");
@@ -72,9 +72,10 @@ START_TEST(tensor_ranks_share_the_heads_of_a_mixer)
 }
 END_TEST
 
-/* FLOPs of the scan (update and use of the state) per token. Qwen3-Next has 32 heads with a state
- * of 128 x 128 and four products. Nemotron-H has 128 heads of 128 x 64 and 7 FLOPs per element.
- * MiniMax has 64 heads of 128 x 128 and two products; within blocks of 256 tokens it also runs full
+/* The FLOPs of the scan (update and use of the state) are counted per token. Qwen3-Next has 32
+ * heads with a state of 128 x 128 elements, and multiplies each state four times. Nemotron-H has
+ * 128 heads with a state of 128 x 64 and 7 FLOPs per element. MiniMax has 64 heads with a state of
+ * 128 x 128, and multiplies each state twice; within blocks of 256 tokens it also runs full
  * attention, of which the masked half is executed but not counted for MFU. */
 START_TEST(scan_flops_equal_hand_counts)
 {
@@ -104,9 +105,10 @@ START_TEST(a_mixer_is_linear_in_the_sequence)
 }
 END_TEST
 
-/* Bytes per token that Mamba-2's block of Nemotron-H keeps: norm's input and output 2 x 2 x 4,096
- * and its statistic 4, the product's output 2 x 18,560 (gate and values 8,192 each, B and C 1,024
- * each, 128 step sizes), the scan's output 2 x 8,192 and the normed one 2 x 8,192. */
+/* For each token a Mamba-2 block of Nemotron-H keeps 2 x 2 x 4,096 bytes of the norm's input and
+ * output; 4 bytes of the norm's statistic; 2 x 18,560 bytes of the input product's output (gate and
+ * values have 8,192 channels each, B and C 1,024 each, step sizes 128); 2 x 8,192 bytes of the
+ * scan's output; and 2 x 8,192 bytes of this output after its norm. */
 START_TEST(kept_bytes_of_mamba_equal_a_hand_count)
 {
     struct model model = model_of("nemotron-h-8b");
@@ -119,7 +121,8 @@ START_TEST(kept_bytes_of_mamba_equal_a_hand_count)
 }
 END_TEST
 
-/* Qwen3-Next's attention has 16 query heads of 256 and as many gates, and 2 key-value heads. */
+/* Qwen3-Next's attention has 16 query heads of 256 channels, as many channels of gates, and 2
+ * key-value heads. */
 START_TEST(attention_gates_are_columns_of_the_qkv_product)
 {
     struct model model = model_of("qwen3-next-80b-a3b");

@@ -22,9 +22,10 @@ static const struct {
     { "qwen2.5-7b", 7615616512 },  { "bloom-176b", 176247271424 },  { "bert-large", 335174458 },
 };
 
-/* Exact sums by hand from the released config.json. If a publisher states a number, the sum rounds
- * to it. DeepSeek-V3: an attention has 187,107,328 parameters (7168 x 1536 + 1536 + 1536 x 128 x
- * 192 + 7168 x 576 + 512 + 512 x 128 x 256 + 128 x 128 x 7168). */
+/* The numbers are exact sums by hand from the released config.json. If a publisher states a number,
+ * the sum rounds to it. A layer's attention in DeepSeek-V3 has 187,107,328 parameters: queries 7168
+ * x 1536 + 1536 (norm) + 1536 x 128 x 192; keys and values 7168 x 576 + 512 (norm) + 512 x 128 x
+ * 256; output 128 x 128 x 7168. */
 static const struct {
     const char *name;
     double parameters, active, untrained, mtp;
@@ -61,7 +62,7 @@ static const struct {
     { "switch-c", 1571261049120, 1680402720, 0, 0 },
 };
 
-/* Billions of parameters, as the papers print them. */
+/* These are billions of parameters, as the papers print them. */
 static const struct {
     const char *name;
     double billions, tolerance;
@@ -78,7 +79,7 @@ static const struct {
     { "recipe-7b", 6.7, 0.01 },
 };
 
-/* Narayanan et al. 2021, Table 1. */
+/* The models and their numbers are those of table 1 in Narayanan et al. 2021. */
 static const struct {
     const char *name;
     double billions;
@@ -153,7 +154,8 @@ START_TEST(parameter_counts_round_to_the_published_ones)
 }
 END_TEST
 
-/* P = 12 l h^2 (1 + 13 / (12 h) + (V + S) / (12 l h)). The paper omits the final norm. */
+/* The formula for l layers, hidden size h, vocabulary V and sequence S is P = 12 l h^2 (1 + 13 /
+ * (12 h) + (V + S) / (12 l h)). The paper omits the final norm. */
 START_TEST(parameter_counts_equal_megatrons_formula_plus_a_final_norm)
 {
     struct model model = model_of(sc21[_i].name);
@@ -185,8 +187,9 @@ START_TEST(parameter_counts_are_near_the_lectures_approximation)
 }
 END_TEST
 
-/* Embeddings have 256 x 64 + 64 x 64 = 20480 parameters. A block has 49984: attention 4 x 64^2 + 4
- * x 64, feed-forward 8 x 64^2 + 5 x 64, two norms 4 x 64. The final norm has 128. */
+/* The embeddings of 256 tokens and 64 positions have 256 x 64 + 64 x 64 = 20480 parameters. A block
+ * has 49984: attention has 4 x 64^2 + 4 x 64, the feed-forward 8 x 64^2 + 5 x 64, and two norms
+ * have 4 x 64. The final norm has 128. */
 START_TEST(parameters_of_a_tiny_gpt_equal_a_hand_count)
 {
     struct model tiny = model_of("tiny");
@@ -315,7 +318,8 @@ START_TEST(each_option_of_experts_adds_its_own_parameters)
 }
 END_TEST
 
-/* The first two blocks have no experts; of the others, those whose number is a multiple of 3 do. */
+/* The first two blocks have no experts; of the other blocks, every block whose number is a multiple
+ * of 3 has experts. */
 START_TEST(experts_are_in_blocks_given_by_first_dense_and_moe_step)
 {
     struct model model = changed("{\"layers\": 9, \"experts\": 4, \"topk\": 1,"
@@ -328,9 +332,10 @@ START_TEST(experts_are_in_blocks_given_by_first_dense_and_moe_step)
 }
 END_TEST
 
-/* The family of Rae et al. 2021, table 1, and Chinchilla (Hoffmann et al. 2022, table 4). Of the
- * 280 B, 80 x 16384^2 = 21.5 B are the projections of Transformer-XL's relative positions; without
- * them it would be 258 B, and 7.1 B would be 6.6 B. */
+/* The models are the Gopher family (Rae et al. 2021, table 1) and Chinchilla (Hoffmann et al. 2022,
+ * table 4). Transformer-XL's relative positions have projections with 80 x 16384^2 = 21.5 B of
+ * Gopher's 280 B parameters. Without these projections the model named 280 B would have 258 B, and
+ * the model named 7.1 B would have 6.6 B. */
 START_TEST(relative_positions_give_gophers_sizes)
 {
     static const struct {

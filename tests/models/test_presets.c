@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Checks that a preset that is written, read and written again has the same text. The text also has
- * counts, which reading ignores. */
+/* Writes a preset, reads it and writes it again, and checks that both texts are the same. The text
+ * also has counts of parameters, which reading ignores. */
 static void check_round_trip(const struct model *model)
 {
     struct model again;

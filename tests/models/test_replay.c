@@ -57,8 +57,9 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* The columns of recomputed products, and, per token, the values and the bytes of statistics that
- * are freed. A product of n columns from k has 2 n k FLOPs per token. */
+/* `multiplied` is the number of weights of the recomputed products, which have 2 FLOPs per weight
+ * and token. `freed_values` and `freed_statistics` are the values, and the bytes of statistics,
+ * that are freed per token. */
 static const struct {
     unsigned replays;
     double multiplied, freed_values, freed_statistics;
@@ -82,8 +83,6 @@ START_TEST(recomputing_a_part_frees_the_values_that_only_it_keeps)
 }
 END_TEST
 
-/* Of queries, keys, values, projection, gate, up and down, the second, fourth and sixth are
- * recomputed. */
 /* The output of the last product and its sum over the tensor ranks are not recomputed, as no
  * backward op reads them. */
 START_TEST(what_the_backward_reads_is_made_without_the_last_product)
@@ -106,6 +105,8 @@ START_TEST(what_the_backward_reads_is_made_without_the_last_product)
 }
 END_TEST
 
+/* A layer has seven products: queries, keys, values, projection, gate, up and down. Op-selective
+ * recompute repeats every second of them: keys, projection and up. */
 START_TEST(op_selective_recomputes_every_second_product)
 {
     struct replay replay = replay_of(REPLAYS_PER_OP);
@@ -127,8 +128,8 @@ START_TEST(op_selective_keeps_the_other_products_and_attention)
     double saved_bytes = 0;
     for (int i = 0; i < forward.count; i++)
         saved_bytes += op_saved_bytes(&forward, &forward.at[i]);
-    /* With op-selective the input, queries, values, attention with its statistics, gate and down
-     * are kept. */
+    /* With op-selective recompute, the input, queries, values, attention's output with its
+     * statistics, gate and down are kept. */
     double kept_bytes =
         TOKENS * (BYTES * (HIDDEN + HIDDEN + KV + HIDDEN + FFN + HIDDEN) + 4.0 * HEADS);
     struct replay replay = ops_replay(&forward, REPLAYS_PER_OP, false, &arena);
@@ -136,7 +137,8 @@ START_TEST(op_selective_keeps_the_other_products_and_attention)
 }
 END_TEST
 
-/* With sequence parallelism, sums are kept and gathered values are gathered again. */
+/* With sequence parallelism, sums over ranks are kept, and gathered values are gathered again in
+ * the backward. */
 START_TEST(op_selective_keeps_sums_over_ranks)
 {
     struct model model = llama();
@@ -164,10 +166,10 @@ static double kept_bytes(const struct ops *forward, const struct replay *replay)
     return bytes;
 }
 
-/* In place, the executor keeps the joint product of queries, keys and values and that of gate and
- * up; with recompute it repeats the second and the fourth product (the projection). The result of
- * the down product is not recomputed, as no later op reads it. The rotary embedding overwrites
- * queries, keys and values. */
+/* The executor computes the rotary embedding in place, so it has one joint product of queries, keys
+ * and values, and one of gate and up, and keeps both. Of the four products, op-selective recompute
+ * repeats only the second (the projection). It leaves out the fourth (down), as no later op reads
+ * its result. The rotary embedding overwrites queries, keys and values. */
 START_TEST(in_place_op_selective_keeps_whole_products)
 {
     struct model model = llama();
@@ -176,7 +178,7 @@ START_TEST(in_place_op_selective_keeps_whole_products)
     struct replay replay = ops_replay(&forward, REPLAYS_PER_OP, true, &arena);
     double flops = 2.0 * TOKENS * HIDDEN * HIDDEN;
     ck_assert_double_eq_tol(ops_flops(replay.ops), flops, rounding * flops);
-    /* In place the input, the joint product of queries, keys and values, attention with its
+    /* The input, the joint product of queries, keys and values, attention's output with its
      * statistics, and the joint product of gate and up are kept. */
     double bytes =
         TOKENS * (BYTES * (HIDDEN + (HIDDEN + 2.0 * KV) + HIDDEN + 2.0 * FFN) + 4.0 * HEADS);

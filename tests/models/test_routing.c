@@ -18,9 +18,8 @@ static double normal_draw(struct random *rng)
     return length * cos(2 * acos(-1) * random_unit(rng));
 }
 
-/* Lognormal weights of mean 1. A coefficient of variation c corresponds to a standard deviation
- * sqrt(log(1 + c^2)) of the logarithm.
- */
+/* Draws lognormal weights with mean 1. A coefficient of variation c corresponds to a standard
+ * deviation sqrt(log(1 + c^2)) of the logarithm. */
 static void draw_popularity(struct random *rng, int experts, double cv, double *weights)
 {
     double deviation = sqrt(log1p(cv * cv));
@@ -28,8 +27,8 @@ static void draw_popularity(struct random *rng, int experts, double cv, double *
         weights[i] = exp(deviation * normal_draw(rng));
 }
 
-/* One token's choices: the topk largest of log w + a Gumbel number, which is equivalent to
- * successive draws without repetition. */
+/* Draws one token's experts: the topk experts with the largest log w + g, where g is a random
+ * Gumbel number. This is equivalent to topk successive draws without repetition. */
 static void choose(struct random *rng, const double *weights, int experts, int topk, double *chosen)
 {
     double key[MOST_EXPERTS];
@@ -95,10 +94,9 @@ static double draw_factor(struct random *rng, const struct routed *routed, doubl
     return most / (sum / ranks);
 }
 
-/* The published column is the table of the study from which the formula is taken. It is 0 for {8
- * experts, cv 0.3} and {256 experts of 8 ranks, cv 0.5}: the study has few draws there, and more
- * draws give another value.
- */
+/* The column `published` is the table of the study from which the formula is taken. The column is 0
+ * (not compared) for 8 experts with cv 0.3 and for 256 experts on 8 ranks with cv 0.5: the study
+ * made few draws for these rows, and more draws give another value. */
 static const struct {
     double tokens, experts, topk, ranks, cv, published;
 } cases[] = {
@@ -140,9 +138,9 @@ START_TEST(formulas_agree_with_random_draws)
 }
 END_TEST
 
-/* DeepSeek-V3 on eight nodes: 8 of 256 experts, unrestricted or within 4 of 8 groups, one group per
- * node (DeepSeek-V3, arXiv:2412.19437, limits tokens to four nodes). With one expert on each of
- * eight ranks, and two choices, a token goes to two ranks. */
+/* On eight nodes, a token of DeepSeek-V3 chooses 8 of 256 experts: any 8, or 8 within 4 of 8 groups
+ * with one group per node (DeepSeek-V3, arXiv:2412.19437, limits tokens to four nodes). With one
+ * expert on each of eight ranks, and two choices, a token goes to two ranks. */
 START_TEST(tokens_go_to_distinct_nodes)
 {
     struct expert_choice free_choice = { 256, 8, 8, 8, false }, limited = { 256, 8, 8, 4, false },
@@ -155,10 +153,10 @@ START_TEST(tokens_go_to_distinct_nodes)
 END_TEST
 
 /* If experts are assigned in turn, a token of DeepSeek-V3 gets 8 adjacent experts: they are on two
- * ranks of 4 experts, or on one node of 32. Kimi-K2 has 12 experts per rank: 8 adjacent experts are
- * on one rank if they begin at its first or fifth expert, and on two ranks if they begin at the
- * ninth. If a token chooses three of eight experts, its experts can begin at any expert; with two
- * experts per rank they are always on two ranks. */
+ * ranks with 4 experts each, or on one node with 32 experts. Kimi-K2 has 12 experts per rank: 8
+ * adjacent experts are on one rank if they begin at its first or fifth expert, and on two ranks if
+ * they begin at the ninth. If a token chooses three of eight experts, its experts can begin at any
+ * expert; with two experts per rank they are always on two ranks. */
 START_TEST(tokens_in_turn_go_to_neighbouring_ranks)
 {
     struct expert_choice v3 = { 256, 8, 8, 4, true }, k2 = { 384, 8, 0, 0, true },
@@ -175,8 +173,8 @@ START_TEST(tokens_in_turn_go_to_neighbouring_ranks)
 }
 END_TEST
 
-/* Cases: equal loads, a given factor, and a factor that is limited because a rank has at most all
- * rows. */
+/* The cases are equal loads, a given factor, and a factor that is limited because a rank can have
+ * at most all rows. */
 START_TEST(a_given_imbalance_factor_is_used)
 {
     struct routed routed = { 32768, 8, 2, 8 };

@@ -20,7 +20,7 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* The types are those of DeepSeek-V3's software by its report, section 3.3.3. */
+/* The types are those that DeepSeek-V3's report states in section 3.3.3. */
 static const struct stores deepseek = { .inputs = INPUT_SHARED,
                                         .attention = STORAGE_E5M6,
                                         .activations = STORAGE_QUANTIZED,
@@ -65,7 +65,7 @@ static double all_kept(const struct local_ops *lists)
 
 /* --- the types ------------------------------------------------------------------------------ */
 
-/* There is a scale of 4 bytes for 128 values. 12 bits are 1.5 bytes. */
+/* A scale of 4 bytes serves 128 values. A value of 12 bits takes 1.5 bytes. */
 START_TEST(a_type_has_its_bits_and_its_scales)
 {
     const struct recipe *block = precision_recipe(PRECISION_FP8_BLOCK);
@@ -125,11 +125,12 @@ static double quantize_bytes(const struct ops *list)
     return bytes;
 }
 
-/* Inputs of the four linear layers of Llama 3 8B have x = 3 h + f values per token, gradients of
- * their outputs y = (h + 2 h/4) + h + 2 f + h. A quantised value has q bytes. A kernel reads 2
- * bytes per value and writes two copies. With kernels of their own for copies along columns it
- * writes one copy; in the backward a kernel reads the copy of an input, or the gradient, and writes
- * 2 bytes, which another one reads to write q. The same bytes are kept. */
+/* The inputs of the four linear layers of Llama 3 8B have x = 3 h + f values per token, where h is
+ * the hidden size and f the width of the feed-forward. The gradients of the outputs have y = (h + 2
+ * h/4) + h + 2 f + h values. A quantised value has q bytes. A kernel reads 2 bytes per value and
+ * writes two copies. If copies along columns have separate kernels, the first kernel writes one
+ * copy. In the backward a second kernel reads this copy of an input, or the gradient, and writes 2
+ * bytes per value; a third kernel reads these and writes q bytes. The same bytes are kept. */
 START_TEST(copies_along_columns_may_have_kernels_of_their_own)
 {
     double n = TOKENS, h = 4096, f = 14336, q = 1 + 4.0 / 128;
@@ -163,7 +164,7 @@ START_TEST(gathered_inputs_are_kept_quantised)
 END_TEST
 
 /* If a kept input is quantised in the backward, each of its n k values is read as 2 bytes, twice
- * with current scales, and written as one byte. The forward then writes one copy less. */
+ * with current scales, and written as one byte. The forward then writes one copy fewer. */
 START_TEST(a_copy_that_is_not_kept_is_made_in_the_backward)
 {
     struct local_ops lists = lists_of("llama3-8b", 0, "mb1", PRECISION_FP8_CURRENT,

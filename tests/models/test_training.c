@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* LLaMA 3 8B has 32 blocks of width 4096, with q of 4096, k and v of 1024 each, a gated
- * feed-forward of 14336, and 128256 tokens. */
+/* LLaMA 3 8B has 32 blocks of width 4096. The width of q is 4096, that of k and v 1024 each, and
+ * that of the gated feed-forward 14336. The vocabulary has 128256 tokens. */
 enum { BLOCKS = 32, HIDDEN = 4096, QKV = 6144, FFN = 14336, RANK = 16, SEQ = 1024 };
 static const double vocabulary = 128256.0 * HIDDEN;
 static const double products = (double)HIDDEN * QKV + (double)HIDDEN * HIDDEN + 3.0 * HIDDEN * FFN;
@@ -72,9 +72,9 @@ START_TEST(trained_parameters_equal_hand_counts)
 }
 END_TEST
 
-/* BLOOM has 70 blocks of width h = 14336, with 12 h^2 weights of products and 13 h of biases and
- * norms. The head's matrix is the matrix of the embedding, which counts once, under the embedding's
- * name. */
+/* BLOOM has 70 blocks of width h = 14336, with 12 h^2 weights in products and 13 h parameters in
+ * biases and norms. The head's matrix is the matrix of the embedding, which counts once, under the
+ * embedding's name. */
 START_TEST(a_tied_table_is_trained_with_the_embedding)
 {
     const double h = 14336, table = 250880 * h, block = 12 * h * h + 13 * h;
@@ -194,8 +194,8 @@ START_TEST(blocks_below_the_lowest_trained_weight_have_no_backward)
     struct passes frozen = passes_of(&last, 27), first = passes_of(&last, 28);
     ck_assert_int_eq(frozen.backward_ops, 0);
     ck_assert_double_eq(frozen.saved_bytes, 0);
-    /* The gain of this block's first norm is trained, and its gradient needs that of the norm's
-     * output. */
+    /* The gain of this block's first norm is trained, and the gain's gradient needs the gradient of
+     * the norm's output. */
     ck_assert_double_eq(first.backward_flops, passes_of(&last, 31).backward_flops);
     ck_assert_int_eq(passes_of(&head, 31).backward_ops, 0);
     double attention = frozen.forward_flops - 2 * SEQ * products;
@@ -270,8 +270,8 @@ static struct prediction predicted(void)
     return prediction;
 }
 
-/* State has 2 bytes for every weight, and 4 (gradient) + 12 (optimizer) more for those of adapters.
- */
+/* The state has 2 bytes for every weight. An adapter's weight has 4 more for the gradient and 12
+ * for the optimizer. */
 START_TEST(only_trained_weights_have_state)
 {
     load("lora:16", "dp8 mb1");
