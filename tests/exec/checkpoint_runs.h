@@ -5,8 +5,8 @@
 #include "exec/run/checkpoint.h"
 #include "tests/exec/parity.h"
 
-/* The folder of a test. checkpoint_folder_make and checkpoint_folder_remove are a test's fixture.
- */
+/* The folder of a test's checkpoints. Tests use checkpoint_folder_make and checkpoint_folder_remove
+ * as set-up and tear-down. */
 extern char checkpoint_folder[64];
 void checkpoint_folder_make(void);
 void checkpoint_folder_remove(void);
@@ -15,7 +15,8 @@ void checkpoint_folder_remove(void);
  * values of the enums of these names. */
 struct parity_run checkpoint_run(int precision, int optimizer);
 
-/* For parity_run's `before`: loads a checkpoint, which must be undamaged. */
+/* A callback for `before` of struct parity_run, which is called before the first step. Loads a
+ * checkpoint, which must be undamaged. */
 bool checkpoint_load_whole(struct rank *rank, const struct parity_run *run, struct err *err);
 
 #endif

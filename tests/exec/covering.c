@@ -23,7 +23,8 @@ struct triples {
     int num_factors;
 };
 
-/* Returns the number of a row's triples that the set lacks. If `adds` is true, it adds them. */
+/* Returns how many triples of a row the set lacks. If `adds` is true, adds these triples to the
+ * set. */
 static int visit_row(struct triples *triples, const struct covering_row *row, bool adds)
 {
     int lacking = 0;

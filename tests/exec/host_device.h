@@ -1,4 +1,4 @@
-/* tests/exec/host_device.h - the host's device, its streams and events, and work for them. A
+/* tests/exec/host_device.h - creates the host's device, streams and events, and work for streams. A
  * failure to create one of these fails the test. */
 #ifndef TESTS_EXEC_HOST_DEVICE_H
 #define TESTS_EXEC_HOST_DEVICE_H

@@ -36,8 +36,8 @@ struct list_run {
 
 void list_run_open(struct list_run *run, const struct listed *listed,
                    const struct layer_options *options);
-/* Runs forward and backward. With in_halves the backward is split, and all input gradients come
- * first. */
+/* Runs forward and backward. If `in_halves` is true, the backward first computes all input
+ * gradients and then all weight gradients. */
 void list_run_once(struct list_run *run, bool in_halves);
 void list_run_close(struct list_run *run);
 

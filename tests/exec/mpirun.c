@@ -50,9 +50,8 @@ static bool open_process(struct parity_process *process, struct err *err)
     return process->comm != NULL;
 }
 
-/* After a failure other ranks may wait for this one. So it ends without closing, and mpirun ends
- * the others.
- */
+/* After a failure other ranks may wait for this rank. So this rank ends without closing its
+ * communicator, and mpirun ends the other ranks. */
 static int be_rank(struct parity_process *process, Suite *suite)
 {
     struct err err = { 0 };

@@ -6,7 +6,7 @@
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
-/* False, with a message, when the plugin or mpirun is not installed. */
+/* Returns false and prints a message if the MPI plugin or mpirun is not installed. */
 bool mpirun_is_here(void);
 
 /* Runs this program as `num_ranks` ranks, also if the user is root or the machine has fewer cores.

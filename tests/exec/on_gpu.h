@@ -6,7 +6,7 @@
 
 #include "exec/plugin/backend.h"
 
-/* The backend; NULL if there is no GPU. */
+/* Returns the GPU's backend, or NULL if there is no GPU. */
 const struct backend *on_gpu_backend(struct err *err);
 
 /* Whether there is a GPU, checked in a separate process; if not, prints the reason. */

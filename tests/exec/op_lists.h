@@ -5,8 +5,8 @@
 
 #include "models/layer.h"
 
-/* Options in bf16 with gradients in fp32: only attention is fused (layer_flash), or nothing
- * (layer_unfused). */
+/* Options for values in bf16 and gradients in fp32. With layer_flash only attention is fused; with
+ * layer_unfused nothing is fused. */
 extern const struct layer_options layer_flash, layer_unfused;
 
 typedef struct ops build_fn(const struct model *model, const struct layer_dims *dims,
@@ -23,9 +23,9 @@ int op_index(struct ops ops, const char *name, enum op_kind kind, enum op_pass p
 /* The product that computes a gradient. */
 const struct op *gradient_product(struct ops backward, const char *name, enum op_pass pass);
 
-/* Fails the test unless every value that an op reads exists when the op runs. An earlier op must
- * have computed the value, only once, or it is the list's input. A backward may also read values
- * that the forward keeps, and the gradient of the output. */
+/* Fails the test unless every value that an op reads exists when the op runs. The value is the
+ * list's input, or an earlier op has computed it, only once. A backward may also read values that
+ * the forward keeps, and the gradient of the output. */
 void check_operands(struct ops forward, struct ops backward);
 
 /* Bytes kept from forward to backward. Selective recompute frees values that only the attention

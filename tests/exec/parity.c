@@ -42,8 +42,8 @@ static struct parity_weight *find_weight(struct parity_result *result, const cha
     return weight;
 }
 
-/* Copies the values that this rank's optimizer updates from the device; the caller frees the copy.
- */
+/* Copies, from the device, the values that this rank's optimizer updates; the caller frees the
+ * copy. */
 static float *own_values(struct rank *rank, const struct store *store)
 {
     const struct machine *m = rank_machine(rank);

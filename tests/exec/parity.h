@@ -56,8 +56,8 @@ struct parity_result {
     struct parity_weight *weights; /* weights after the last step; free with parity_release */
 };
 
-/* One weight of the whole model, collected from all ranks that are threads. In a process it has
- * only the process's own elements. */
+/* One weight of the whole model. If ranks are threads, it is collected from all ranks; if ranks are
+ * processes, it has only the elements of this process. */
 struct parity_weight {
     char name[48]; /* "3.qkv.0": layer, op, role */
     size_t elements;

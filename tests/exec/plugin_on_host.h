@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Makes "cuda" name that plugin, without a tuning table of products. False when it was not built:
- * only the release variant has it, and only with a C++ compiler. */
+/* Makes the name "cuda" refer to this plugin, without a tuning table of products. Returns false if
+ * the plugin was not built: only the release variant has it, and only with a C++ compiler. */
 bool plugin_on_host_choose(void);
 
 #endif

@@ -86,8 +86,9 @@ START_TEST(recompute_of_some_stages_changes_no_bit)
 }
 END_TEST
 
-/* Reducing gradients piece by piece during the last backward gives the same sums. Random pauses
- * before each piece of work would expose a reduction that does not wait for its gradients. */
+/* If gradients are reduced layer by layer during the last backward, the sums are the same. Random
+ * pauses before each piece of work would expose a reduction that does not wait for its gradients.
+ */
 START_TEST(overlapped_gradient_reductions_change_no_bit)
 {
     static const char *const plans[] = { "dp2 mb1", "dp2 zero1 mb2", "dp2 tp2 sp mb1",

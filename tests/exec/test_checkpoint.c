@@ -1,4 +1,4 @@
-/* A saved and resumed run equals one that was never interrupted. */
+/* Tests that a saved and resumed run equals a run that was never interrupted. */
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_exchange.h"
 #include "tests/exec/checkpoint_runs.h"
@@ -348,7 +348,8 @@ START_TEST(exchange_state_is_not_loaded_under_another_layout)
 }
 END_TEST
 
-/* The checksum covers the whole layout; the text may be cut off. */
+/* A checkpoint has the text of its layout, which may be cut off, and a checksum of the whole
+ * layout. */
 START_TEST(a_checkpoint_is_of_the_layout_with_its_text_and_checksum)
 {
     struct arena arena = { 0 };

@@ -101,7 +101,8 @@ static void bring_back(void)
 
 enum { NUM_FLIPS = 60, HEAD_BYTES = 400 };
 
-/* Flips random bits. Half of them are in the header and the table, which are short. */
+/* Flips random bits. Half of the bits are in the file's header and its table of weights, which are
+ * short. */
 static bool load_flipped(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     static const char *const files[] = { "step-000000002/rank-00000", "step-000000002/rank-00001" };
@@ -239,7 +240,7 @@ static bool fail_while_hindered(struct rank *rank, const struct parity_run *run,
         ck_assert_str_eq(found.msg, hindrances[i].msg);
         ck_assert_ptr_nonnull(strstr(found.where, checkpoint_folder));
     }
-    /* the newest checkpoint's first file, which has its state, is as unreadable */
+    /* the newest checkpoint's first file, which has the state of the run, is unreadable too */
     struct checkpoint_state newest;
     struct err unread = { 0 };
     take_descriptors();
@@ -373,7 +374,7 @@ END_TEST
 
 /* --- the model ---------------------------------------------------------------------------- */
 
-/* A checkpoint is refused if any number of its model differs, and the number is named. */
+/* A checkpoint is refused if any number of its model differs, and the message names the number. */
 START_TEST(each_number_of_the_model_must_be_equal)
 {
     struct model models[] = { parity_gpt(), parity_mixed() };
@@ -400,7 +401,8 @@ START_TEST(each_number_of_the_model_must_be_equal)
 }
 END_TEST
 
-/* The checksum covers the widths of every block in their order; it is 0 without runs of blocks. */
+/* The checksum covers the widths of all blocks, in the order of the blocks. It is 0 if the model
+ * states no kinds of blocks. */
 START_TEST(the_checksum_of_blocks_covers_each_blocks_widths)
 {
     struct model plain = parity_gpt(), mixed = parity_mixed();

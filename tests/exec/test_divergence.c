@@ -1,4 +1,4 @@
-/* Learning rates, loss spikes, and messages about failed runs. */
+/* Tests learning rates, the detection of loss spikes, and messages about failed runs. */
 #include "exec/divergence.h"
 #include "exec/rate.h"
 #include "exec/run/rank_state.h"
@@ -126,7 +126,7 @@ END_TEST
 
 /* A step of two stages, in which rank `rank` has an infinite gradient or, if `in_weights`, a weight
  * that is not a number. Only the second stage has a loss. In fp16 an overflow halves the loss
- * scale, unless that is 1. */
+ * scale, unless the loss scale is 1. */
 static const struct {
     int precision, rank; /* -1: no rank */
     bool in_weights;
@@ -144,7 +144,7 @@ static const struct {
     { PRECISION_FP16, 1, true, 8, { DIVERGENCE_NONE, DIVERGENCE_LOSS }, true },
 };
 
-static int cause; /* index of the current one */
+static int cause; /* index of the current cause */
 
 static bool step_with_cause(struct rank *rank, const struct parity_run *run, struct err *err)
 {

@@ -1,4 +1,5 @@
-/* Microbatches on the device equal those of the token source, for any order of steps. */
+/* Tests that the microbatches on the device equal those of the token source, for any order of
+ * steps. */
 #include "tests/testing.h"
 
 #include "exec/feed.h"
@@ -86,7 +87,7 @@ START_TEST(a_pass_reads_tokens_and_position_of_its_microbatch)
 END_TEST
 
 /* The position, ids and targets of a microbatch each begin at a multiple of 64 bytes, and no
- * further memory is taken. A position takes 16 bytes, a token 8. */
+ * further memory is taken. The position in the data takes 16 bytes, the id of a token 8 bytes. */
 static const struct {
     long seq, sequences;
     long tokens_bytes; /* bytes of the ids with padding */

@@ -34,8 +34,9 @@ static struct parity_result train(const struct model *model, const char *layout,
     return parity_run_lists(model, layout, precision, (struct layer_options){ .fusions = fused });
 }
 
-/* In fp32 results are equal. In 16 bits a fused kernel rounds less often, so its weights must be at
- * least as close to the fp32 weights as those of separate ops. */
+/* In fp32 results are equal. In 16 bits a fused kernel rounds less often than separate ops do. So
+ * weights trained with fused ops must be at least as close to the fp32 weights as weights trained
+ * with separate ops. */
 static void check_set(const struct parity_result *exact, const struct parity_result *separate,
                       const struct parity_result *fused, const char *what)
 {

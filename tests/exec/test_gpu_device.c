@@ -1,4 +1,4 @@
-/* The GPU device on a simulated GPU (tests/cuda_on_host). */
+/* Tests the GPU device on a simulated GPU (tests/cuda_on_host). */
 #include "exec/plugin/backend.h"
 #include "tests/exec/plugin_on_host.h"
 #include "tests/testing.h"

@@ -1,5 +1,5 @@
-/* Passes that run as graphs (recorded and launched as one) give the same bits as passes issued op
- * by op. After a few steps all passes run as graphs. */
+/* Tests that passes that run as graphs (recorded once, then launched as a whole) give the same bits
+ * as passes issued op by op. After a few steps all passes run as graphs. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
@@ -216,7 +216,7 @@ static void norm_and_more(struct kernels *kernels, struct stream *stream,
         kernels_host.norm_forward(kernels, stream, args);
 }
 
-/* Gives another part of the memory than the graph was captured with. */
+/* Allocates memory at another address than that with which the graph was captured. */
 static void *alloc_elsewhere(struct device *device, struct stream *stream, size_t bytes,
                              struct err *err)
 {

@@ -1,12 +1,12 @@
-/* The head computes logits in row blocks: loss and gradients equal those of logits computed at
- * once. */
+/* Tests a head that computes logits in row blocks (blocks of tokens): loss and gradients equal
+ * those of a head that computes all logits at once. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>
 
-/* Sizes of row blocks for 16 rows per sequence: equal blocks, unequal blocks, one row, and all
- * rows. */
+/* The largest number of rows in a block. The 16 rows of a sequence then have blocks of one row,
+ * equal blocks, unequal blocks, or one block of all rows. */
 static const int rows[] = { 1, 5, 8, 15, 16, 1000 };
 static const char *const layouts[] = {
     "mb1",

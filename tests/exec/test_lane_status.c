@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A device whose streams reach every mark at once. */
+/* The functions of a device whose streams reach every mark at once. */
 static void post_now(struct stream *stream, _Atomic uint32_t *word, uint32_t number)
 {
     (void)stream;

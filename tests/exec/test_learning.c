@@ -73,9 +73,10 @@ END_TEST
 /* --- gradients ------------------------------------------------------------------------------ */
 
 /* A small step of plain gradient descent, w1 = w0 - rate g0, lowers the loss of the same tokens by
- * the integral of the gradient along it: by the trapezoidal rule, rate (g0 + g1) g0 / 2. To first
- * order in the rate g0 g1 is the mean of both squared norms, so the loss falls by rate (3 |g0|^2 +
- * |g1|^2) / 4. This holds only if the backward is the derivative of the forward. */
+ * the integral of the gradient along the step. By the trapezoidal rule this integral is rate (g0 +
+ * g1) g0 / 2, where g1 is the gradient at w1. To first order in the rate, the product g0 g1 is the
+ * mean of both squared norms, so the loss falls by rate (3 |g0|^2 + |g1|^2) / 4. This holds only if
+ * the backward is the derivative of the forward. */
 static const struct {
     bool is_llama;
     double dropout;
@@ -95,7 +96,7 @@ static bool descend(struct rank *rank, const struct parity_run *run, struct err 
     struct step_result first, second;
     if (!rank_step(rank, 1, NULL, &first, err) || !rank_step(rank, 1, NULL, &second, err))
         return false;
-    double tokens = 8 * 16; /* of the parity models */
+    double tokens = 8 * 16; /* tokens per step of the models in tests/exec/parity.h */
     double fall = (first.loss - second.loss) / tokens;
     double expected =
         (double)run->rate * (3 * pow(first.gradient_norm, 2) + pow(second.gradient_norm, 2)) / 4;

@@ -47,7 +47,7 @@ static void norm(const struct plain *p, const double *scale, double *y)
 
 /* --- experts -------------------------------------------------------------------------------- */
 
-/* The experts have room for at most 24 of the 32 choices of tokens. */
+/* 16 tokens choose two experts each. The experts have room for at most 24 of these 32 choices. */
 enum { EXPERTS = 4, CHOSEN = 2, CAPACITY = 6, PLACES = EXPERTS * CAPACITY, FFN = 12 };
 
 /* Each token goes to two of four experts, which are groups of one product. */
@@ -147,8 +147,8 @@ static double experts_plain(const struct plain *p)
 
 enum { RANK = 2 };
 
-/* A list with a frozen matrix and two small trained ones (Hu et al. 2021, LoRA); the norm is frozen
- * too. */
+/* This list has a frozen matrix and two small trained matrices (Hu et al. 2021, LoRA); the norm is
+ * frozen too. */
 enum { L_X, L_NORMED, L_STATISTICS, L_WHOLE, L_DOWN, L_UP, L_OUT };
 static const struct op_value lora_values[] = {
     [L_X] = ROWS(TOKENS, HIDDEN),        [L_NORMED] = ROWS(TOKENS, HIDDEN),
@@ -193,7 +193,7 @@ static double lora_plain(const struct plain *p)
 
 enum { VOCAB = 10 };
 
-/* A list with one norm and two output matrices, each with a loss. */
+/* This list has one norm and two output matrices, each of which has a loss. */
 enum { H_X, H_NORMED, H_STATISTICS, H_LOGITS, H_MAXIMA, H_SUMS };
 enum { H_OTHER_LOGITS = H_SUMS + 1, H_OTHER_MAXIMA, H_OTHER_SUMS };
 #define LIVE(count, what)                                        \
@@ -254,8 +254,8 @@ enum { SEQUENCES = LIST_RUN_SEQUENCES, QUERIES = TOKENS / SEQUENCES, KEYS = 5 };
 enum { HEADS = 4, KV_HEADS = 2, HEAD_DIM = 3, QUERY = HEADS * HEAD_DIM };
 enum { KEY_VALUE = 2 * KV_HEADS * HEAD_DIM, MEMORY = SEQUENCES * KEYS, WIDTH = 7 };
 
-/* A list whose keys and values come from another list, with another number of rows and another
- * width; two attention ops read them. */
+/* The keys and values of this list come from another list, with another number of rows and another
+ * width. Two attention ops read these keys and values. */
 enum { C_X, C_MEMORY, C_NORMED, C_STATISTICS, C_QUERIES, C_KEY_VALUES };
 enum { C_CONTEXT = C_KEY_VALUES + 1, C_LOG_SUMS, C_PROJECTED, C_BETWEEN };
 enum { C_OTHER_QUERIES = C_BETWEEN + 1, C_OTHER_CONTEXT, C_OTHER_LOG_SUMS, C_OTHER_PROJECTED };
@@ -364,8 +364,8 @@ static double cross_plain(const struct plain *p)
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-/* The op lists, with a plain function and with sizes that were counted by hand. The terms of each
- * count are in the order of the list's ops. */
+/* Each op list has a plain function that computes the same, and sizes that were counted by hand.
+ * The terms of each count are in the order of the list's ops. */
 static const struct {
     struct listed listed;
     double (*plain)(const struct plain *p); /* function that computes loss and output in double */
@@ -441,8 +441,8 @@ static struct piece_cost cost_of(int i, struct arena *arena)
                       local_lists(rank_share_of(&plan), forward, &options, false, arena), 0, arena);
 }
 
-/* Two layers of a list on one GPU: weights and gradients of 4 bytes, two moments of 4 each. Frozen
- * weights have neither gradients nor moments. */
+/* A model of two layers of the list runs on one GPU. A weight, its gradient and its two moments
+ * take 4 bytes each. A frozen weight has neither gradient nor moments. */
 START_TEST(the_memory_model_equals_hand_counts_for_lists)
 {
     struct arena arena = { 0 };
@@ -489,8 +489,8 @@ static struct plain plain_of(void)
     return p;
 }
 
-/* The function whose gradients are taken: the loss plus, if the list has an output, its product
- * with the incoming gradient. */
+/* The function whose gradients are computed is the loss. If the list has an output, the product of
+ * the output and the incoming gradient is added. */
 struct scalar {
     struct plain plain;
     int list;

@@ -1,4 +1,5 @@
-/* Given the same gradients, the shards of every layout result in the same parameters. */
+/* Tests that the optimizer's shards in every layout give the same parameters if the gradients are
+ * the same. */
 #include "base/random.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"

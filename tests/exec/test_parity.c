@@ -1,5 +1,5 @@
-/* Every layout trains the same model: one rank alone is the reference. Ranks are threads and, if
- * MPI is installed, also processes. */
+/* Tests that every layout trains the model as one rank alone does. Ranks are threads and, if MPI is
+ * installed, also processes. */
 #include "tests/exec/mpirun.h"
 #include "tests/testing.h"
 
@@ -71,7 +71,7 @@ static void check_norm(const char *layout, double alone, double many, double cli
                   layout, many, alone);
 }
 
-/* The first block is wide, instead of the second and the fourth. */
+/* Makes the first block wide, instead of the second and the fourth. */
 static struct model first_is_wide(void)
 {
     struct model model = parity_mixed();

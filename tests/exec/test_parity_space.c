@@ -187,7 +187,8 @@ static struct parity_run run_of(const struct covering_row *row)
                                 .seed = 7 };
 }
 
-/* The results of one rank alone, one for each choice of the factors that do not concern ranks. */
+/* Returns the result of one rank alone. There is one result for each choice of the factors that do
+ * not concern ranks. */
 static struct parity_result *alone(const struct covering_row *row)
 {
     static struct parity_result results[MOST_VALUES][2][2][3];

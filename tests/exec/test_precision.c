@@ -1,4 +1,5 @@
-/* Values kept in 16 bits: the host computes in fp32 and rounds at the points where a GPU would. */
+/* Tests training with values in 16 bits. The host computes in fp32 and rounds wherever a GPU would
+ * round. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 

@@ -143,8 +143,8 @@ static void release(struct sessions *run)
 
 static const char *const layouts[] = { "mb2", "dp2 mb1", "pp2 mb2" };
 
-/* The rate rises over two steps and falls to step 5; only the steps after the first two are
- * timed. */
+/* The learning rate rises over two steps and then falls until step 5; only the steps after the
+ * first two are timed. */
 START_TEST(a_session_reports_the_losses_norms_and_rates_of_its_steps)
 {
     struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
@@ -236,9 +236,9 @@ END_TEST
 
 /* --- divergence ----------------------------------------------------------------------------- */
 
-/* The first update makes the weights so large that the loss of step 2 is not finite. It arises on
- * the last stage. If several ranks report it in the same step, the lowest rank is named. Nothing is
- * saved afterwards. */
+/* The first update makes the weights so large that the loss of step 2 is not finite. The loss is
+ * computed on the last stage. If several ranks report it in the same step, the lowest rank is
+ * named. Nothing is saved afterwards. */
 static const struct {
     const char *layout;
     int rank;
@@ -267,9 +267,9 @@ START_TEST(a_session_ends_at_the_step_that_diverges)
 }
 END_TEST
 
-/* Two data ranks that average their weights diverge apart, each from a step of its own (0: never).
- * They look every 64 steps, after the last step, and before a checkpoint is saved. The first is
- * named. */
+/* Two data ranks that average their weights diverge separately, each at the step in `breaks` (0:
+ * never). The ranks tell each other of a divergence every 64 steps, after the last step, and before
+ * a checkpoint is saved. The message names the rank that diverged first. */
 static const struct {
     int steps, every, breaks[2];
     int step, rank, ends; /* the divergence, and the number of steps that run */
@@ -281,7 +281,7 @@ static const struct {
 
 static int broken; /* index of the current row */
 
-/* The norm of a rank's gradients is not a number from its step on. */
+/* From the rank's step in `breaks` on, the norm of its gradients is not a number. */
 static void clip_or_break(struct kernels *context, struct stream *stream, const struct clip *clip)
 {
     static _Thread_local int step;
@@ -384,10 +384,12 @@ END_TEST
 /* --- numbers of all ranks ----------------------------------------------------------------- */
 
 enum { MOST_NUMBERS = 257 };
-static const int counts[] = { 0, 1, 127, 128, 129, 255, 256, 257 }; /* 128 are sent at once */
+static const int counts[] = {
+    0, 1, 127, 128, 129, 255, 256, 257
+}; /* one message has up to 128 numbers */
 
-/* Number i of rank r is (r + 1) (10 - i). The largest is that of the last rank or, if negative, of
- * the first. */
+/* Number i of rank r is (r + 1) (10 - i). So the last rank has the largest number i or, if the
+ * numbers i are negative, the first rank has it. */
 static bool reduce_numbers(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     (void)run;
@@ -421,8 +423,8 @@ START_TEST(sums_and_maxima_are_of_all_ranks)
 }
 END_TEST
 
-/* One rank after another fails; the others learn of it, and it keeps its own cause. At last all
- * succeed. */
+/* One rank after another fails. The other ranks learn of the failure, and the failed rank keeps its
+ * own cause. In the last turn all ranks succeed. */
 static bool agree_in_turn(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     (void)run;
@@ -455,8 +457,9 @@ END_TEST
 
 /* --- parts of a rank ---------------------------------------------------------------------- */
 
-/* What each piece of a rank with all four layers keeps: embedding, layers, head. In letters: All,
- * Input, Nothing, Some. */
+/* A rank with all four layers has six pieces: the embedding, the layers and the head. `keeps` has
+ * one letter per piece for the values that it keeps for the backward: All, Input, Nothing or Some.
+ */
 static const struct {
     const char *layout, *keeps;
 } kept[] = {
@@ -531,8 +534,8 @@ static const char *const memory_layouts[] = {
     "mb2", "mb2 recompute=full", "mb2 recompute=selective", "dp2 mb1", "dp2 zero3 mb1", "tp2 mb2",
 };
 
-/* The last rank has less memory than its peak. It reports that, wherever in the run it lacks
- * memory, and the other rank ends too. */
+/* The last rank has less memory than its peak. Wherever in the run it lacks memory, it reports
+ * this, and the other rank ends too. */
 START_TEST(a_rank_that_lacks_memory_ends_the_run)
 {
     struct parity_run asked = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);

@@ -1,5 +1,5 @@
-/* Ranks that are processes find each other, and if the start of a run fails, they end within the
- * time limit. */
+/* Tests the start of ranks that are processes. The ranks find each other; if the start fails, they
+ * end within the time limit. */
 #include "base/clock.h"
 #include "exec/comm/greeting.h"
 #include "exec/device/kernels.h"
@@ -254,7 +254,7 @@ enum { FIRST_GROUPS = 2, MOST_GROUPS = 5, NUM_STEPS = 2 };
 struct start {
     enum moment moment;
     int victim, signal;
-    bool is_noticed;   /* whether the other rank notices it before its watchdog fires */
+    bool is_noticed; /* whether the other rank notices the failure before its own watchdog fires */
     const char *words; /* expected message */
 };
 
@@ -313,7 +313,7 @@ static void copy_slowly(struct stream *stream, void *to, const void *from, size_
     device_host.copy(stream, to, from, bytes);
 }
 
-/* The watchdog's time limit on a rank; that of the victim is longer. */
+/* The time limit of a rank's watchdog. The victim has a longer limit than the other rank. */
 static double watchdog_of(int rank)
 {
     if (save_s > 0)
@@ -492,8 +492,8 @@ START_TEST(a_start_that_succeeds_trains)
 }
 END_TEST
 
-/* The first rank saves some fifty weights, which both ranks hold. The watchdogs' limit is the time
- * that saving thirty of them takes. */
+/* Both ranks hold the same fifty or so weights, and the first rank saves them. The watchdogs' limit
+ * is the time that saving thirty weights takes. */
 START_TEST(a_long_checkpoint_does_not_trigger_the_watchdog)
 {
     /* a folder in memory, so that a busy disk does not matter */
@@ -531,7 +531,8 @@ START_TEST(an_unusable_checkpoint_folder_is_reported_at_the_start)
 }
 END_TEST
 
-/* No process listens, another program listens, or SIGTERM arrives first. */
+/* In the three cases no process listens at the address, another program listens, or SIGTERM arrives
+ * first. */
 START_TEST(a_rank_without_peers_names_the_meeting_address)
 {
     struct rank_job job = listening_job(2);

@@ -21,8 +21,8 @@ static void note_sum(struct kernels *kernels, struct stream *stream, const struc
 
 static const struct kernel_api noting = { .square_sum = note_sum };
 
-/* Computes the gradient norm of five adjacent weights. The third is a copy that is counted on
- * another rank. */
+/* Computes the gradient norm of five adjacent weights. The third weight is a copy, which another
+ * rank counts. */
 static struct kernels add_up(int zero, int shards, int shard)
 {
     static const struct weight weight = { .rows = ROWS, .columns = COLUMNS };
@@ -73,8 +73,8 @@ START_TEST(adjacent_gradients_are_summed_in_one_call)
 }
 END_TEST
 
-/* 60 elements lie in four shards. The third shard has elements 30 to 44: the end of the third
- * weight, which is not counted, and a part of the fourth, which is counted. */
+/* The 60 elements of five weights lie in four shards. The third shard has elements 30 to 44: the
+ * end of the third weight, which is not counted, and a part of the fourth, which is counted. */
 START_TEST(a_shards_norm_covers_its_part_of_counted_weights)
 {
     struct kernels third = add_up(1, 4, 2);

@@ -76,8 +76,8 @@ END_TEST
 
 enum { NUM_CHANGES = 20 };
 
-/* Makes one change, after which the executor cannot run the model. With the last two changes it
- * can. */
+/* Makes change number `which`. After changes 0 to 17 the executor cannot run the model. After
+ * change 18 (norms of queries and keys per head) it can, and number 19 changes nothing. */
 static void change(struct model *model, int which)
 {
     static const int kinds[] = { ATTENTION_WINDOW, ATTENTION_DELTA };

@@ -65,8 +65,8 @@ START_TEST(a_sequence_is_a_piece_of_the_text)
 }
 END_TEST
 
-/* A rank that reads only a part of a step's batch gets the same sequences as in the whole batch.
- * With another step, index or seed the sequences are different. */
+/* A rank that reads only a part of a step's batch gets the same sequences as in the whole batch. If
+ * the step, the sequence's index in the batch, or the seed differs, the sequences differ. */
 START_TEST(a_sequence_depends_on_step_index_and_seed_alone)
 {
     struct token_source source = { .vocab = 1000, .seq = SEQ, .seed = 5 };

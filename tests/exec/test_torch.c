@@ -1,5 +1,5 @@
-/* Training steps on the host, compared with the same steps in PyTorch; tests/gpu/gpu_step.c
- * compares them on a GPU. */
+/* Compares training steps on the host with the same steps in PyTorch; tests/gpu/gpu_step.c compares
+ * them on a GPU. */
 #include "tests/exec/torch_steps.h"
 #include "tests/testing.h"
 

@@ -248,8 +248,8 @@ START_TEST(a_run_whose_stop_does_not_return_is_ended)
 }
 END_TEST
 
-/* The process is stopped for much longer than the limit, then continued. No lane could move
- * meanwhile. */
+/* The process is stopped for much longer than the limit and then continued. While it was stopped,
+ * no lane could make progress. */
 START_TEST(time_while_the_process_was_stopped_is_not_counted)
 {
     int ready[2];

@@ -57,8 +57,8 @@ static size_t torch_row(const struct model *model, const struct weight *weight, 
     return (heads + (head - each) * groups + group) * width + i;
 }
 
-/* The index in PyTorch's weight of element i of this rank's part. For padding it lies beyond the
- * end. */
+/* The index in PyTorch's weight of element i of this rank's part. For padding, the index lies
+ * beyond the weight's end. */
 static size_t torch_index(const struct model *model, const struct weight *weight, size_t i)
 {
     size_t whole = weight_whole_index(weight, i);
@@ -186,8 +186,8 @@ static double norm_of(const double *at, size_t elements)
 }
 
 /* Checks a line "NAME NORM I:VALUE ...". Gradients are clipped to norm 1, so their RMS is 1 /
- * sqrt(number of gradients). There are about 50,000 gradients. A gradient that is zero up to
- * rounding is compared with this RMS. */
+ * sqrt(number of gradients). The models have about 50,000 gradients. If a gradient is zero up to
+ * rounding, its error is compared with this RMS. */
 static void check_gradient(struct rank *rank, char *line)
 {
     static const double rms = 1 / 224.0;

@@ -7,7 +7,8 @@
 #include "tests/exec/parity.h"
 
 enum { TORCH_GPT, TORCH_LLAMA, TORCH_MODELS };
-/* Llamas with another rope_theta or epsilon, for which only forward.py's first loss exists. */
+/* Two Llamas, with another rope_theta and another epsilon. The fixtures have only the first loss of
+ * these models, computed by forward.py. */
 enum { TORCH_THETA = TORCH_MODELS, TORCH_EPSILON };
 
 /* Largest relative error of fp32 losses, gradient norms and gradients. */
@@ -19,7 +20,7 @@ struct parity_run torch_run(bool is_unfused);
 /* Fails the test when losses or gradient norms of three steps differ. */
 void torch_check_losses(int model, const char *layout, struct parity_run run);
 
-/* Fails the test when the loss of the first step differs. For all models. */
+/* Fails the test when the loss of the first step differs. It can be called for all models. */
 void torch_check_first_loss(int model, const char *layout, struct parity_run run);
 
 /* Fails the test when any gradient of the first step differs. */

@@ -111,7 +111,7 @@ static double reduced(const struct rank_run *run, const struct trial *trial, siz
     return result;
 }
 
-/* Expected element of this rank's output. */
+/* Returns element i of the output that this rank should have. */
 static double expected(const struct rank_run *run, const struct trial *trial, size_t i)
 {
     const struct comm_call *call = &trial->call;
@@ -236,7 +236,8 @@ static void place_memory(struct trial *trial, bool in_place)
         call->out = trial->memory + own * call->count * bytes;
 }
 
-/* Whether this rank makes no call, because two other members of its group exchange a message. */
+/* Returns whether this rank makes no call, because the call is a message between two other members
+ * of its group. */
 static bool is_idle(const struct comm_call *call, enum comm_kind drawn)
 {
     return call->kind == COMM_BARRIER && drawn != COMM_BARRIER && call->group->size > 1;

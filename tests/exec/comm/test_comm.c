@@ -163,8 +163,8 @@ static void plain_sum(uint64_t seed, int size, float *sum, size_t count)
     free(other);
 }
 
-/* Numbers of fp32 elements: messages of one part, of several parts, and of the largest size that is
- * summed without a ring. */
+/* The numbers of fp32 elements give messages that are sent in one part or in several parts, up to
+ * the largest message that is summed without a ring. */
 static const size_t few[] = { 1, 2, 1000, 2048, 2049, 5000, COMM_RING_BYTES / sizeof(float) };
 
 static bool sum_few(struct rank_job *job, const struct comm_options *options)
@@ -193,8 +193,8 @@ START_TEST(small_messages_are_summed_in_the_order_of_ranks)
 }
 END_TEST
 
-/* A part that a reduce-scatter sums. Parts of fp32 may go around a ring if the message is large; 16
- * bits never do, because each hop would round the sum. */
+/* Each row is the part of one rank in a reduce-scatter. Large messages of fp32 are summed around a
+ * ring; messages of 16-bit values never are, because each hop would round the sum. */
 static const struct {
     size_t count;
     enum element element;
@@ -328,10 +328,10 @@ static bool count_sent(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-/* The minimum bytes per rank for 24 fp32 elements (96 bytes) on 4 ranks. For a sum, three ranks
- * send 96 bytes to the fourth and get 96 back; in a broadcast three ranks get 96. The total is
- * divided by the 4 ranks. In an all-gather of 96 bytes per rank, each rank's part goes to three
- * others. */
+/* A call on 4 ranks sends 24 fp32 elements (96 bytes); the minimum number of bytes is a mean over
+ * the ranks. For a sum, three ranks send 96 bytes to the fourth and get 96 bytes back: 6 x 96 / 4.
+ * In a broadcast three ranks get 96 bytes: 3 x 96 / 4. In an all-gather of 96 bytes per rank, each
+ * rank sends its part to three others: 3 x 96. */
 START_TEST(minimum_bytes_of_each_call_equal_a_hand_count)
 {
     static const double least[NUM_COMM_KINDS] = { [COMM_ALL_REDUCE] = 2 * 3 * 96 / 4.0,
@@ -369,7 +369,7 @@ START_TEST(an_all_reduce_sends_the_minimum_bytes)
 }
 END_TEST
 
-/* Calls of 3 ranks, each of which sends as many bytes as the table above demands. Each rank
+/* In these calls of 3 ranks, each rank sends as many bytes as the table above demands. Each rank
  * receives from the rank before it. */
 enum { SENDERS = 3, MOST_SENT = 3 * 20000 };
 static const enum comm_kind counted_kinds[] = {
@@ -786,7 +786,7 @@ END_TEST
 
 /* --- MPI ------------------------------------------------------------------------------------ */
 
-/* The part that runs on the ranks which mpirun starts from this program. */
+/* The main function of the ranks that mpirun starts from this program. */
 static int be_mpi_rank(void)
 {
     struct place place;

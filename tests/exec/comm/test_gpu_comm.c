@@ -1,5 +1,5 @@
-/* The communicators of GPUs on simulated GPUs (tests/cuda_on_host). Ranks are threads; NCCL's ranks
- * meet in shared memory. */
+/* Tests the communicators of GPUs on simulated GPUs (tests/cuda_on_host). Ranks are threads; NCCL's
+ * ranks meet in shared memory. */
 #include "exec/plugin/backend.h"
 #include "tests/draw.h"
 #include "tests/exec/comm/comm_cases.h"
@@ -106,7 +106,7 @@ static void sum(const struct side *side, struct group *group, double *value)
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* Runs the first product of a shape, which is tuned while sums are running. */
+/* Runs the first matrix product of these sizes, so the product is tuned while sums are running. */
 static bool multiply(const struct side *side, long rows, struct err *err)
 {
     static const float ones[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -248,7 +248,7 @@ START_TEST(a_failure_names_the_cause_that_nccl_stores_separately)
 }
 END_TEST
 
-/* Rank 1 makes its group only after the time limit of the others. */
+/* Rank 1 makes its group only after the time limit of the other ranks. */
 static bool split_late(struct rank_job *job, const struct comm_options *options)
 {
     struct side side;

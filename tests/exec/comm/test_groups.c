@@ -44,8 +44,8 @@ static void check_members(const char *layout, int rank, enum group_kind kind, in
     check_members(layout, rank, kind, sizeof((int[]){ __VA_ARGS__ }) / sizeof(int), \
                   (int[]){ __VA_ARGS__ })
 
-/* All degrees are 2, and rank = tp + 2 (cp + 2 (dp + 2 pp)). So rank 11 has index tp 1, cp 1, dp 0
- * and pp 1. */
+/* All degrees are 2, and a rank's number is tp + 2 (cp + 2 (dp + 2 pp)). So rank 11 = 1 + 2 (1 + 2
+ * (0 + 2 x 1)) has the indices tp 1, cp 1, dp 0 and pp 1. */
 START_TEST(groups_of_rank_11_equal_a_hand_count)
 {
     const char *layout = "tp2 cp2 pp2 dp2 mb1 vpp2";
@@ -241,8 +241,8 @@ END_TEST
 
 /* --- names of instructions ---------------------------------------------------------------- */
 
-/* Instruction names per rank, for 1F1B with two stages and two microbatches. A message has the name
- * of the chunk that sends it. */
+/* The instruction names of each rank are those of 1F1B with two stages and two microbatches. A
+ * message has the name of the chunk that sends it. */
 static const char *const names[2][16] = {
     { "FORWARD c0 mb0", "SEND_ACT c0 mb0 to 1", "RECV_GRAD c1 mb0 from 1", "FORWARD c0 mb1",
       "SEND_ACT c0 mb1 to 1", "RECV_GRAD c1 mb1 from 1", "BACKWARD c0 mb0", "BACKWARD c0 mb1",

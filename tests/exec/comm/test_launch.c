@@ -212,8 +212,8 @@ START_TEST(the_exit_code_is_that_of_the_first_rank_that_failed)
 }
 END_TEST
 
-/* A rank that lost another rank exits with code 75. The first rank that does so is named, as the
- * others may have lost exactly this rank. */
+/* A rank that lost its connection to another rank exits with code 75. The first rank that does so
+ * is named, because the other ranks may have lost the connection to this rank. */
 START_TEST(of_ranks_that_lost_another_the_first_is_named)
 {
     int status;
@@ -226,8 +226,8 @@ START_TEST(of_ranks_that_lost_another_the_first_is_named)
 }
 END_TEST
 
-/* Both ranks answer a signal with a command. Rank 1 runs `first` as soon as rank 0 is ready for the
- * signal, which a file tells. */
+/* Both ranks run `answer` when they get the signal. Rank 1 runs `first` as soon as a file shows
+ * that rank 0 is ready for the signal. */
 static void fill_script(char script[400], const char *answer, const char *signal, const char *first)
 {
     char ready[64];
@@ -240,8 +240,9 @@ static void fill_script(char script[400], const char *answer, const char *signal
              answer, signal, ready, ready, ready, first);
 }
 
-/* Rank 1 ends first, so rank 0 is asked to end. Rank 0 explains the failure if it was killed and
- * rank 1 was not, or if it failed and rank 1 only lost another rank (exit code 75). */
+/* Rank 1 ends first, so rank 0 is asked to end. The failure of rank 0 is reported if rank 0 was
+ * killed and rank 1 was not, or if rank 0 failed and rank 1 only lost its connection to another
+ * rank (exit code 75). Otherwise the failure of rank 1 is reported. */
 static const struct {
     const char *first, *asked; /* commands of rank 1 and, when it is asked, of rank 0 */
     int status;
@@ -272,8 +273,8 @@ START_TEST(the_rank_that_explains_a_failure_best_is_named)
 }
 END_TEST
 
-/* A user interrupts the launcher. It passes the signal on, and no rank is to blame, whatever it
- * ends with. */
+/* A user interrupts the launcher. The launcher passes the signal on to the ranks, and blames no
+ * rank, whatever the rank's exit status is. */
 static const struct {
     const char *signal, *answer;
 } interrupts[] = { { "INT", "exit 3" },
@@ -322,7 +323,8 @@ START_TEST(a_stopped_rank_is_killed_and_named)
 }
 END_TEST
 
-/* The number after the next `count` descriptors that the system would give. */
+/* Returns the number that follows those of the next `count` descriptors that the system would give.
+ */
 static int end_of_next(int count)
 {
     int fd = dup(STDIN_FILENO), end = count == 0   ? fd
@@ -333,7 +335,8 @@ static int end_of_next(int count)
 }
 
 /* Three ranks take 8 descriptors: the meeting's socket, the signals, the pipes of rank 1, and both
- * ends of the pipes of rank 2. With fewer the launch fails. It leaves none open. */
+ * ends of the pipes of rank 2. With fewer free descriptors the launch fails, and it leaves no
+ * descriptor open. */
 START_TEST(a_launch_fails_without_descriptors_and_leaves_none)
 {
     int next = end_of_next(0);
@@ -416,7 +419,8 @@ static void stop(void *context)
     device_host.abort(own->device);
 }
 
-/* Sums twice. Before the second sum rank 2 executes the test's fault (such as a signal). */
+/* Sums a value over all ranks twice. Before the second sum, rank 2 executes the test's fault (such
+ * as a signal). */
 static bool sum_ranks(struct own_rank *own, double *sum, struct err *err)
 {
     int ranks[16];
@@ -513,8 +517,9 @@ START_TEST(a_lost_rank_is_named_as_the_cause_of_the_others_failure)
 }
 END_TEST
 
-/* Whether the output of a rank names the stopped rank or a closed connection. The second happens to
- * a rank whose watchdog fires late: the others have already closed their connections. */
+/* Returns whether the output of a rank names the stopped rank or a closed connection. A rank
+ * reports a closed connection if its watchdog fires late, after the other ranks have closed their
+ * connections. */
 static bool tells(const char *text, int rank)
 {
     char waits[64], lost[64];

@@ -24,8 +24,8 @@ void exchange_case_run(const struct comm_api *api, struct exchange_case of);
 enum { NUM_TENSORS = 3, ALL_ELEMENTS = 24 * 20 + 12 + 2 * 12 * 16 };
 extern const struct exchange_tensor case_tensors[NUM_TENSORS];
 
-/* The test value of one rank, and the sum over all ranks. Values are small whole numbers, so sums
- * are exact. */
+/* The test value of one rank, and the sum of the test values over all ranks. Values are small whole
+ * numbers, so sums are exact. */
 float exchange_case_value(const struct exchange_case *of, int rank, int step, size_t i);
 float exchange_case_sum(const struct exchange_case *of, int step, size_t i);
 /* Fills an array with this rank's values. */

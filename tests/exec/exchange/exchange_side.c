@@ -13,7 +13,7 @@ static bool told(bool ok, int rank, const struct err *err)
 
 /* --- opening and closing ------------------------------------------------------------------ */
 
-/* Device memory of the exchanger and the three arrays. */
+/* The size of the device memory that the exchanger and the side's three arrays need. */
 static size_t arena_bytes(const struct exchange_side *side, const struct exchanger_setup *setup)
 {
     struct exchange_load load = { setup->tensors, setup->num_tensors, sizeof(float) };

@@ -7,7 +7,7 @@
 #include "exec/exchange/hostile.h"
 #include "tests/exec/exchange/logistic.h"
 
-/* An open communicator, which the sides of several exchanges may use one after another. */
+/* An open communicator. Several exchanges may use it one after another. */
 struct exchange_world {
     const struct comm_api *api;
     struct comm *comm;
@@ -56,13 +56,13 @@ struct convex_run {
     const struct logistic *problem;
     int steps;
     double rate;
-    int batch;    /* samples drawn for each gradient; 0: all */
-    double fades; /* steps after which the rate is half; 0: never */
+    int batch;    /* number of samples drawn for each gradient; 0: all samples are used */
+    double fades; /* number of steps after which the learning rate is half; 0: never */
     struct hostility hostility;
     /* Results: */
     double loss;       /* final loss at the mean of all ranks' weights */
     double apart;      /* root mean square distance of ranks' weights from that mean */
-    double sent_bytes; /* bytes of all ranks; negative: not known */
+    double sent_bytes; /* bytes that all ranks have sent; negative: not known */
     double planned_bytes;
     double *losses; /* [step] losses, written by the first rank; NULL: not needed */
 };

@@ -142,7 +142,8 @@ static void curvature(const struct logistic *p, const double *x, double *h)
         h[i * d + i] += p->decay;
 }
 
-/* Solves h x = b by Cholesky factors, which overwrite the lower half of h; x overwrites b. */
+/* Solves h x = b with a Cholesky factorization. The factor overwrites the lower half of h, and x
+ * overwrites b. */
 static void solve(int d, double *h, double *b)
 {
     for (int i = 0; i < d; i++)

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four ranks with a hundred samples each. The distance of ranks' true vectors from their mean is
- * twice the mean's length. The 64 features form an 8 x 8 matrix, for low-rank compression. */
+/* Four ranks have a hundred samples each. Each rank's samples are drawn around a true vector; the
+ * distance of these vectors from their mean is twice the mean's length. The 64 features form an 8 x
+ * 8 matrix, for low-rank compression. */
 enum { RANKS = 4, SAMPLES = 100, FEATURES = 64 };
 static const struct exchange_tensor weights[] = { { 8, 8, 1 } };
 
@@ -153,8 +154,9 @@ START_TEST(other_compressions_with_error_feedback_reach_the_optimum)
 END_TEST
 
 /* If ranks' data differ, a constant learning rate keeps the ranks' weights apart, by a distance
- * proportional to the updates between two averages. For all of these methods, half the rate halves
- * this distance and leaves a quarter of the excess loss (Yuan, Ling and Yin 2016; Stich 2019). */
+ * proportional to the updates between two averages. With each of these methods, half the learning
+ * rate leads to half this distance and a quarter of the excess loss (the loss minus the least loss)
+ * (Yuan, Ling and Yin 2016; Stich 2019). */
 static const char *const apart_words[] = { "gossip:ring", "gossip:exp", "gossip:one-peer",
                                            "gossip:ring:combine=beside", "local:4" };
 
@@ -178,8 +180,9 @@ START_TEST(half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss)
 }
 END_TEST
 
-/* The distance also grows with H - 1, the number of steps without averaging. With period 2 the
- * excess loss is about a ninth of that with period 4. */
+/* The distance between ranks' weights also grows with H - 1, the number of steps without averaging
+ * in a period of H steps. The excess loss grows with the square of this distance: with period 2 it
+ * is about a ninth of that with period 4. */
 START_TEST(longer_periods_leave_a_larger_excess_loss)
 {
     const struct convex_run constant = { .steps = 600, .rate = 0.5 };
@@ -222,7 +225,7 @@ END_TEST
 static struct loss_run losses_of(const struct exchange *exchange, const struct convex_run *run)
 {
     static const struct exchange_load load = { weights, 1, sizeof(float) };
-    const double heterogeneity = 0.2; /* approximate value for gradients of 16 samples */
+    const double heterogeneity = 0.2; /* an approximate value, found for gradients of 16 samples */
     struct exchange_use use = exchange_use_of(exchange, &load, RANKS);
     return (struct loss_run){ exchange_method_of(exchange)->name,
                               descent_run_of(&use, heterogeneity, run->rate, run->fades),
@@ -296,8 +299,8 @@ START_TEST(processes_over_sockets_train_like_threads)
 }
 END_TEST
 
-/* Run by the ranks that mpirun starts from this program. TEST_EXPECTED lists loss and bytes of each
- * exchange. */
+/* The ranks that mpirun starts from this program call this. The environment variable TEST_EXPECTED
+ * lists the loss and the bytes of each exchange. */
 static bool is_expected(const struct trial *trial, const char **expected)
 {
     char *rest;
@@ -397,8 +400,8 @@ END_TEST
 
 /* --- hostile ranks ------------------------------------------------------------------------ */
 
-/* Eight ranks with one true vector, and enough samples that differences of gradients are smaller
- * than the gradients. */
+/* Eight ranks have the same true vector, and enough samples that gradients differ between ranks by
+ * less than their length. */
 enum { MANY = 8, FEW = 16 };
 
 static bool train_hostile(void *job, const struct exchange_world *world)

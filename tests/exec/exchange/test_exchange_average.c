@@ -55,7 +55,8 @@ START_TEST(a_gossip_step_shrinks_disagreement_by_the_second_singular_value)
 }
 END_TEST
 
-/* A value whose sums are inexact: another order of summation would give other bits. */
+/* Returns a value whose sums are rounded, so that another order of summation would give other bits.
+ */
 static float fraction(const struct exchange_case *of, int rank, size_t i)
 {
     return exchange_case_value(of, rank, 0, i) * 0.37F;
@@ -114,8 +115,9 @@ START_TEST(buffers_hold_the_messages_of_all_neighbours)
 }
 END_TEST
 
-/* Each of 8 ranks receives all ranks' gradients of an eighth of the elements: one copy. Krum also
- * keeps the 8 x 8 distances between ranks and 8 weights, in fp64; a median needs neither. */
+/* Each of 8 ranks receives all ranks' gradients of an eighth of the elements. Together these are as
+ * large as one copy of the gradients. Krum also keeps the 8 x 8 distances between ranks and 8
+ * weights, in fp64; a median needs neither. */
 START_TEST(a_robust_rule_keeps_all_gradients_and_its_distances)
 {
     const double copy = ALL_ELEMENTS * sizeof(float);
@@ -148,7 +150,8 @@ START_TEST(one_peer_averages_exactly_after_log2_n_steps)
 }
 END_TEST
 
-/* Ranks that act as one hold equal weights, of which each averages one part. */
+/* The ranks of a group that acts as one rank hold equal weights; each of them averages one part of
+ * the weights with other groups. */
 static bool averages_groups(struct exchange_side *side, const struct exchange_case *of)
 {
     int first = side->on.rank / 2 * 2;

@@ -45,9 +45,8 @@ START_TEST(delivered_sums_plus_error_memory_equal_all_gradients)
 }
 END_TEST
 
-/* If the gradient is constant, EF21's estimate of it converges, because each step corrects k
- * further elements.
- */
+/* If the gradient is constant, EF21's estimate of the gradient converges, because each step
+ * corrects k further elements. */
 static bool catches_up(struct exchange_side *side, const struct exchange_case *of)
 {
     bool ok = true;

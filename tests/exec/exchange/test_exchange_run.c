@@ -81,8 +81,8 @@ END_TEST
 
 /* --- bytes on the wire -------------------------------------------------------------------- */
 
-/* One layout word per method, and the number of steps to run: several if a period or alternating
- * graphs make steps differ. */
+/* Each method has one layout word and a number of steps to run. There are several steps if a period
+ * or alternating graphs make steps differ. */
 static const char *const words[] = {
     "allreduce",
     "ring",
@@ -255,7 +255,8 @@ static void free_and_count(struct group *group)
     free(group);
 }
 
-/* An exchange within and between nodes has three groups. If one cannot be made, none is left. */
+/* An exchange within and between nodes has three groups. If one group cannot be made, no group is
+ * left open. */
 START_TEST(groups_that_cannot_be_made_leave_none)
 {
     static const struct {

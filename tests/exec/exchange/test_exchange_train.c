@@ -1,5 +1,6 @@
-/* A model trained with exchanges other than all-reduce: exact methods give all-reduce's result,
- * other methods lower the loss, and all methods send the planned bytes. */
+/* Trains a model with gradient exchanges other than all-reduce. Exact methods must give
+ * all-reduce's result, other methods must lower the loss, and all methods must send the planned
+ * bytes. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
@@ -122,7 +123,7 @@ static bool add_bytes(struct rank *rank, const struct parity_run *run, struct er
     return true;
 }
 
-/* The initial loss is that of a uniform guess among 256 bytes. */
+/* The initial loss is log(256), the loss of a uniform guess among 256 bytes. */
 START_TEST(every_method_lowers_the_loss_and_sends_the_planned_bytes)
 {
     if (is_spared(_i, 6))
@@ -357,7 +358,7 @@ static int num_past(const struct gate *gate, int step)
     return count;
 }
 
-/* Whether `rank` cannot complete the step before `other` has begun it. */
+/* Returns whether `rank` cannot complete the step before `other` has begun the step. */
 static bool waits_for(const struct exchange *exchange, int rank, int other, int step)
 {
     if (exchange_keeps_replicas_equal(exchange) || exchange->period > 1)
