@@ -12,7 +12,7 @@ struct rank_job {
     const struct device_api *device; /* NULL: device_host */
     int size;
     uint64_t seed;
-    /* Runs one rank's part; false fails the test. */
+    /* Does the work of one rank; if it returns false, the test fails. */
     bool (*run)(struct rank_job *job, const struct comm_options *options);
     void *context; /* context of `run` */
     /* Filled in by rank_job_run unless already set. */
@@ -20,7 +20,7 @@ struct rank_job {
     int meeting_fd, meeting_port;
 };
 
-/* Runs every rank's part in a thread; all must succeed. */
+/* Calls `run` for every rank, each in a thread of its own; all calls must succeed. */
 void rank_job_run(struct rank_job job);
 /* Opens rank 0's listening socket, before the ranks exist. */
 void rank_job_listen(struct rank_job *job);

@@ -364,8 +364,8 @@ static double cross_plain(const struct plain *p)
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-/* Each op list has a plain function that computes the same, and sizes that were counted by hand.
- * The terms of each count are in the order of the list's ops. */
+/* Each op list has a plain function that computes the same values, and sizes that were counted by
+ * hand. The terms of each count are in the order of the list's ops. */
 static const struct {
     struct listed listed;
     double (*plain)(const struct plain *p); /* function that computes loss and output in double */

@@ -127,8 +127,8 @@ START_TEST(every_layout_trains_like_one_rank)
 END_TEST
 
 /* A step with a learning rate of 0 changes no weight, so the test sees the initial weights.
- * Matrices are drawn with a standard deviation of 0.02; those that write to the residual stream of
- * 4 layers have 0.02 / sqrt(2 x 4). The deviation of n draws has a relative error of about 1 /
+ * Matrices are drawn with a standard deviation of 0.02; matrices that write to the residual stream
+ * of 4 layers have 0.02 / sqrt(2 x 4). The deviation of n draws has a relative error of about 1 /
  * sqrt(2 n). Gains of norms are 1. */
 START_TEST(initial_weights_have_megatrons_standard_deviations)
 {

@@ -237,8 +237,8 @@ END_TEST
 /* --- divergence ----------------------------------------------------------------------------- */
 
 /* The first update makes the weights so large that the loss of step 2 is not finite. The loss is
- * computed on the last stage. If several ranks report it in the same step, the lowest rank is
- * named. Nothing is saved afterwards. */
+ * computed on the last stage. If several ranks report that a loss is not finite in the same step,
+ * the lowest rank is named. Nothing is saved afterwards. */
 static const struct {
     const char *layout;
     int rank;

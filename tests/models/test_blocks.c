@@ -260,7 +260,7 @@ static double backward_bytes(void)
     return fmax(planned.pieces.at[0].moment_bytes, planned.pieces.at[1].moment_bytes);
 }
 
-/* Four stages share eight blocks, and stage 0 has the two wide ones. In 1F1B the stages hold the
+/* Four stages share eight blocks, and stage 0 has the two wide blocks. In 1F1B the stages hold the
  * activations of 4, 3, 2 and 1 microbatches. */
 START_TEST(a_stages_activations_are_those_of_its_blocks)
 {

@@ -23,7 +23,7 @@ static const struct layer_options papers_flash = { .flash_attention = true,
                                                    .gradient_bytes = 4 };
 static const struct layer_options papers_unfused = { .dtype = DTYPE_BF16, .gradient_bytes = 4 };
 
-/* Additional bytes that PyTorch's separate kernels keep in bf16: 4 per element of the input in each
+/* In bf16, PyTorch's separate kernels keep additional bytes: 4 per element of the input in each
  * norm and in the final norm, 4 per score in the softmax, and 2 per element of a gate. */
 START_TEST(kernels_of_one_op_keep_values_between_them)
 {

@@ -100,7 +100,7 @@ static const char *const layouts[] = {
     "pp4 mb1 schedule=zb-h1 zero1 mtp=apart",
     "pp3 mb1 vpp2 schedule=zb-v mtp=apart",
     "pp4 mb1 vpp2 zero1 mtp=apart", /* stage 2 has the last layers */
-    "pp2 mb1 vpp2 zero3", /* passes gather the weights of the chunk's first layer */
+    "pp2 mb1 vpp2 zero3",           /* passes gather the weights of the chunk's first layer */
     "tp2 pp4 mb2 vpp2 overlap=none",
     "tp2 pp4 mb1 schedule=zb-h1 overlap=none",
 };

@@ -359,10 +359,9 @@ START_TEST(no_class_changes_the_best_plan_before_the_tipping_point)
 }
 END_TEST
 
-/* Up to the reported coefficient of variation of routing the choice is the fastest candidate; above
- * it another plan is. */
-/* At the tipping point the other plan is the best, and the way back is as short as the last step of
- * the bisection. */
+/* On a machine at the tipping point the other plan is the best. From there, a factor that differs
+ * from 1 by no more than the last steps of the two bisections makes the first plan the best again.
+ */
 START_TEST(the_way_back_from_the_tipping_point_is_short)
 {
     const double within = 0.9;
@@ -386,6 +385,8 @@ START_TEST(the_way_back_from_the_tipping_point_is_short)
 }
 END_TEST
 
+/* Up to the reported coefficient of variation of routing the choice is the fastest candidate; above
+ * it another plan is the fastest. */
 START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
 {
     struct err err = { 0 };

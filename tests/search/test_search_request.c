@@ -259,7 +259,8 @@ static struct standing rank_layout(const char *layout, struct arena *arena, stru
     return rank;
 }
 
-/* The searched words stay those of the request; the others become those of the plan. */
+/* The words that the search varies keep the request's values; all other words get the plan's
+ * values. */
 START_TEST(a_request_that_includes_a_plan_takes_its_other_words)
 {
     struct arena arena = { 0 };

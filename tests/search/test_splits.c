@@ -36,7 +36,8 @@ static const struct {
     const char *splits[5];
 } cases[] = {
     { "GPT-3 175B", 96, 8, 12, 0.4, { "even" } },
-    { "Llama 3 405B", 126, 16, 8, 0.7, { "0 1x126 0" } }, /* k - 2 would be negative */
+    { "Llama 3 405B", 126, 16, 8, 0.7, { "0 1x126 0" } }, /* chunks have k = 1 layers, so the last
+                                                             one cannot have k - 2 layers */
     { "DeepSeek-V3", 61, 16, 1, 1.2, { "3x2 4x13 3", "3 4x14 2", "4x15 1" } },
     { "BLOOM", 70, 12, 3, 1.5, { "1 2x34 1", "2x35 0" } },
     /* with 8 layers on the middle stages and 2 on the last, the first stage would need -2 */
@@ -70,16 +71,17 @@ START_TEST(usual_models_have_these_splits)
 }
 END_TEST
 
-/* Layers of the last stage: as many whole layers in each chunk as, with the head, take no longer
- * than a middle stage. With several chunks a stage has at least one layer in each. */
+/* Returns the number of layers of the last stage. Each of its chunks has equally many layers, as
+ * many as let the stage and the head take no longer than a middle stage. If a stage has several
+ * chunks, each has at least one layer. */
 static int light_last(int middle, int vpp, double head)
 {
     int last = vpp * (int)floor((middle - head) / vpp), least = vpp == 1 ? 0 : vpp;
     return last < least ? least : last;
 }
 
-/* The split with a light last stage, found by trying every number of layers of the middle stages;
- * 0: there is none. */
+/* Returns the number of layers of a middle stage in the split whose last stage is light, found by
+ * trying every number. Returns 0 if there is no such split. */
 static int middle_by_hand(int layers, int pp, int vpp, double head)
 {
     int middle = vpp;

@@ -236,7 +236,8 @@ START_TEST(families_that_were_not_listed_in_time_prevent_a_proof)
 END_TEST
 
 /* At first only the GPUs' peak bounds the answer. Once all families (sets of plans) and all
- * divisions of layers are listed, the bounds of those that were not examined are tighter. */
+ * divisions of layers are listed, the bounds of the unexamined families and divisions are tighter.
+ */
 START_TEST(a_search_stopped_later_has_a_tighter_bound)
 {
     static const struct question of[] = { { ask_few }, { ask_dp } };

@@ -584,7 +584,8 @@ static struct course follow(const struct scene *scene, const double *truth_s, bo
 
 /* --- the plan of a trial ---------------------------------------------------------------------- */
 
-/* Rivals on 16 H100, and the replicas of their trials; 0: the system cannot run the plan. */
+/* Each row is a rival on 16 H100, with the memory of a GPU and the number of data ranks (dp) of the
+ * rival's trial; 0: the system cannot run the plan. */
 static const struct {
     const char *layout;
     double memory_bytes;
@@ -592,7 +593,7 @@ static const struct {
 } rivals_to_try[] = {
     { "tp2 dp8 mb1 zero1", 80e9, 1 }, /* fits on one tensor group */
     { "dp16 mb1 zero1", 17e9, 8 },    /* fits when eight ranks share the optimizer's state */
-    { "tp2 dp8 mb1 zero1", 1e9, 8 },  /* fits nowhere: the whole rival */
+    { "tp2 dp8 mb1 zero1", 1e9, 8 },  /* does not fit, so the trial has all data ranks */
     { "tp2 dp8 mb1 dtype=fp8-mx", 80e9, 0 },
 };
 

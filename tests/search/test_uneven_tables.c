@@ -14,9 +14,9 @@
 
 enum { MOST_STAGES = 5, MOST_LAYERS = 9 };
 
-/* The time of each layer in a random table. In half of the tables all layers take 1 s. In the
- * others layers have several kinds, such as a few dense blocks before blocks with experts, or two
- * alternating kinds. before[i] is the sum over all layers before i. */
+/* The time of each layer in a random table. In half of the tables all layers take 1 s. In the other
+ * tables, layers are of several kinds, such as a few dense blocks before blocks with experts, or
+ * two alternating kinds. before[i] is the sum over all layers before i. */
 struct weights {
     bool are_equal;
     double before[MOST_LAYERS + 1];

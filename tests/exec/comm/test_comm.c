@@ -264,8 +264,8 @@ START_TEST(parts_that_go_round_no_ring_are_summed_in_the_order_of_ranks)
 }
 END_TEST
 
-/* Each part is sent and summed in three chunks. Element i of rank r is (7 i + r) % 100, so all sums
- * are whole numbers. */
+/* The array has one part per rank; each part is sent and summed in three chunks. Element i of rank
+ * r is (7 i + r) % 100, so all sums are whole numbers. */
 enum { LONG_PART = 140001 };
 
 static bool sum_long(struct rank_job *job, const struct comm_options *options)

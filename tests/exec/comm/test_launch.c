@@ -177,8 +177,8 @@ START_TEST(a_killed_rank_is_named_and_the_others_are_ended)
 }
 END_TEST
 
-/* The launcher asks the other ranks to end. This is a consequence of the killed rank, which must be
- * reported first. */
+/* The launcher asks the other ranks to end. The killed rank is the cause, so it must be reported
+ * before this request. */
 START_TEST(the_killed_rank_is_reported_before_the_others_are_asked_to_end)
 {
     char text[500];

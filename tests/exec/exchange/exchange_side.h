@@ -1,5 +1,5 @@
-/* tests/exec/exchange/exchange_side.h - one rank's part of an exchange: device, communicator,
- * exchanger, and a convex problem that it trains. */
+/* tests/exec/exchange/exchange_side.h - the objects that one rank has for a gradient exchange
+ * (device, communicator, exchanger), and a convex problem that it trains. */
 #ifndef TESTS_EXEC_EXCHANGE_EXCHANGE_SIDE_H
 #define TESTS_EXEC_EXCHANGE_EXCHANGE_SIDE_H
 
@@ -17,7 +17,7 @@ struct exchange_world {
 bool exchange_world_open(struct exchange_world *world, const struct comm_api *api,
                          const struct comm_options *options);
 
-/* Runs each rank's part of a job on `size` threads; returns whether all succeeded. */
+/* Calls `part` on `size` threads, one for each rank; returns whether all calls succeeded. */
 bool exchange_threads_run(int size, bool (*part)(void *job, const struct exchange_world *world),
                           void *job);
 

@@ -195,7 +195,7 @@ START_TEST(local_sgd_averages_at_the_end_of_each_period)
 }
 END_TEST
 
-/* The period is 2 steps at first. In step 1, at its end, the loss is half that of step 0, so the
+/* The period is 2 steps at first. At the end of step 1 the loss is half that of step 0, so the
  * period becomes 4. The loss is needed in the first step and at the end of each period. */
 static bool waits_longer(struct exchange_side *side, const struct exchange_case *of)
 {

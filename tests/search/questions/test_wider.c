@@ -23,8 +23,8 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-/* The options in the order of the table, each with a method that is not the default one if another
- * searches the same plans. */
+/* The options, in the order of the table's columns. Each option has a method other than the default
+ * if such a method searches the same plans. */
 enum { UNEVEN, MIXES, PLACEMENT, NUM_OPTIONS };
 static const struct {
     const char *name, *method;
