@@ -84,7 +84,8 @@ START_TEST(a_resumed_run_has_the_same_bits_as_an_uninterrupted_run)
     parity_run(&model, runs[_i].layout, &run, &whole);
     memmove(whole.loss, whole.loss + 3, 3 * sizeof *whole.loss);
     memmove(whole.gradient_norm, whole.gradient_norm + 3, 3 * sizeof *whole.loss);
-    ck_assert_msg(parity_is_equal(&whole, &rest, 3), "%s", runs[_i].layout);
+    ck_assert_msg(parity_is_equal(&whole, &rest, 3), "%s: the resumed run differs",
+                  runs[_i].layout);
     parity_release(&whole);
     parity_release(&rest);
 }
@@ -203,7 +204,8 @@ START_TEST(a_run_resumes_under_another_layout)
     save_three(&model, from, run);
     resume(&model, from, run, 0, &saved);
     resume(&model, to, run, 0, &loaded);
-    ck_assert_msg(parity_distance(&saved, &loaded) == 0, "%s to %s", from, to);
+    ck_assert_msg(parity_distance(&saved, &loaded) == 0, "%s loaded as %s: the weights differ",
+                  from, to);
     resume(&model, from, run, 3, &same);
     resume(&model, to, run, 3, &other);
     for (int i = 0; i < 3; i++)

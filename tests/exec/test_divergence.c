@@ -74,7 +74,8 @@ START_TEST(a_loss_more_than_the_limit_above_the_mean_is_a_spike)
     ck_assert_int_eq(watch.count, 10);
     for (int i = 0; i < LENGTH(others); i++) {
         watch = ten_losses();
-        ck_assert_msg(!spike_seen(&watch, 3, others[i]), "%g", others[i]);
+        ck_assert_msg(!spike_seen(&watch, 3, others[i]), "the loss %g counts as a spike",
+                      others[i]);
         ck_assert_int_eq(watch.count, 11);
     }
 }

@@ -438,7 +438,8 @@ static void check_end(const struct start *how, const struct process *ranks)
                   "but wrote: %s",
                   how->moment, how->victim, how->signal, other->text);
     ck_assert_msg(strstr(other->text, how->words), "%s is not in %s", how->words, other->text);
-    ck_assert_msg(how->is_noticed == !strstr(other->text, ": no progress for "), "%s", other->text);
+    ck_assert_msg(how->is_noticed == !strstr(other->text, ": no progress for "),
+                  "the other rank wrote: %s", other->text);
 }
 
 #define COMES "rank 0 waits for rank 1 to report its address\n"
@@ -482,7 +483,8 @@ static void train_both(const struct start *how)
     start_both(how, ranks);
     for (int rank = 0; rank < 2; rank++) {
         end_rank(&ranks[rank]);
-        ck_assert_msg(ranks[rank].status == 0, "rank %d: %s", rank, ranks[rank].text);
+        ck_assert_msg(ranks[rank].status == 0, "rank %d failed and wrote: %s", rank,
+                      ranks[rank].text);
     }
 }
 
@@ -542,7 +544,8 @@ START_TEST(a_rank_without_peers_names_the_meeting_address)
     char text[200];
     struct process host = start_rank(&how, &place, job.meeting_fd);
     end_rank(&host);
-    ck_assert_msg(WIFEXITED(host.status) && WEXITSTATUS(host.status) == 1, "%s", host.text);
+    ck_assert_msg(WIFEXITED(host.status) && WEXITSTATUS(host.status) == 1,
+                  "rank 0 did not exit with 1; it wrote: %s", host.text);
     snprintf(text, sizeof text,
              "simsearch: 127.0.0.1:%d: cannot be listened on: Address already in use\n",
              job.meeting_port);
@@ -556,7 +559,7 @@ START_TEST(a_rank_without_peers_names_the_meeting_address)
                   guest.text);
     snprintf(text, sizeof text, "rank 1 waits for rank 0 to listen at 127.0.0.1:%d\n",
              job.meeting_port);
-    ck_assert_msg(strstr(guest.text, text), "%s", guest.text);
+    ck_assert_msg(strstr(guest.text, text), "rank 1 does not name the address: %s", guest.text);
 }
 END_TEST
 

@@ -52,7 +52,8 @@ START_TEST(unsupported_plans_are_refused_by_name)
 {
     struct err err = { 0 };
     struct model model = model_of();
-    ck_assert_msg(!is_supported(refused[_i].layout, &model, &err), "%s", refused[_i].layout);
+    ck_assert_msg(!is_supported(refused[_i].layout, &model, &err), "%s is accepted",
+                  refused[_i].layout);
     ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
     ck_assert_str_eq(err.where, refused[_i].where);
     ck_assert(strstr(err.msg, " can") != NULL || strstr(err.msg, " only ") != NULL);
@@ -115,7 +116,7 @@ START_TEST(every_refusal_is_tested)
     bool is_met = strcmp(run_refusals[_i].where, "model") == 0;
     for (int i = 0; i < NUM_REFUSED; i++)
         is_met |= strcmp(run_refusals[_i].where, refused[i].where) == 0;
-    ck_assert_msg(is_met, "%s", run_refusals[_i].where);
+    ck_assert_msg(is_met, "no refusal of %s is tested", run_refusals[_i].where);
 }
 END_TEST
 

@@ -99,8 +99,9 @@ START_TEST(lists_of_blocks_embedding_and_head_have_the_counted_weights)
     for (size_t i = 0; i < count; i++) {
         const struct model *model = &presets[i].model;
         double shared = model->tied ? (double)model->vocab * model->hidden : 0;
-        ck_assert_msg(weights_of_lists(model) - shared == model_parameters(model), "%s: %.0f",
-                      model->name, weights_of_lists(model) - shared - model_parameters(model));
+        ck_assert_msg(weights_of_lists(model) - shared == model_parameters(model),
+                      "%s: the op lists have %.0f weights too many", model->name,
+                      weights_of_lists(model) - shared - model_parameters(model));
         arena_release(&arena);
     }
     free(presets);

@@ -24,7 +24,7 @@ START_TEST(each_shipped_text_is_complete_with_source_and_licence)
     ck_assert_uint_gt(count, 0);
     for (size_t i = 0; i < count; i++) {
         char *bytes = file_read(path_of(all[i].name), FILE_MAX_BYTES, &length, &err);
-        ck_assert_msg(bytes && length > 100000, "%s", all[i].name);
+        ck_assert_msg(bytes && length > 100000, "%s is missing or too short", all[i].name);
         ck_assert(all[i].summary[0] && all[i].source[0] && all[i].licence[0]);
         free(bytes);
     }

@@ -118,7 +118,7 @@ static json_t *load_fixture(const char *file)
     char path[1200];
     fixture_path(file, path, sizeof path);
     json_t *config = json_load_file(path, 0, NULL);
-    ck_assert_msg(config, "%s", path);
+    ck_assert_msg(config, "%s cannot be read", path);
     return config;
 }
 
@@ -224,8 +224,9 @@ START_TEST(parameters_of_dense_configs_equal_transformers)
         snprintf(file, sizeof file, "random/%s", name);
         fixture_path(file, path, sizeof path);
         ck_assert_msg(model_load(path, &model, &err), "%s: %s", err.where, err.msg);
-        ck_assert_msg(model_parameters(&model) == json_number_value(count), "%s: %.0f, not %.0f",
-                      name, model_parameters(&model), json_number_value(count));
+        ck_assert_msg(model_parameters(&model) == json_number_value(count),
+                      "%s has %.0f parameters, not %.0f", name, model_parameters(&model),
+                      json_number_value(count));
     }
     json_decref(counts);
 }
@@ -275,7 +276,8 @@ START_TEST(the_error_of_a_wrong_value_names_its_key)
             snprintf(changes, sizeof changes, "{\"%s\": %s}", key->name, values[i]);
             struct model model;
             struct err err = { 0 };
-            ck_assert_msg(!read_changed(family->model_type, changes, &model, &err), "%s", changes);
+            ck_assert_msg(!read_changed(family->model_type, changes, &model, &err),
+                          "%s was accepted", changes);
             ck_assert_int_eq(err.code, ERR_INPUT);
             ck_assert_str_eq(err.where, key->name);
         }

@@ -113,7 +113,8 @@ static bool is_product(enum op_kind kind)
  * product. */
 static void check_op(const struct op *op)
 {
-    ck_assert_msg(op->flops == 0 || is_product(op->kind), "%s", op->name);
+    ck_assert_msg(op->flops == 0 || is_product(op->kind), "%s has FLOPs but is no product",
+                  op->name);
     if (op->kind == OP_GEMM)
         ck_assert_double_eq(op->flops, 2 * op->batch * op->m * op->n * op->k);
     bool is_mark = op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE ||
@@ -122,9 +123,11 @@ static void check_op(const struct op *op)
                    op->kind == OP_EXPERT_LEAVE || op_is_collective(op->kind);
     /* no op computes the gradient of a sum: it equals the incoming gradient */
     bool is_free = is_mark || strcmp(op->name, "shared_add") == 0;
-    ck_assert_msg(is_free || (op->bytes > 0 && op->kernels > 0), "%s", op->name);
-    ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s", op->name);
-    ck_assert_msg(isfinite(op->bytes) && isfinite(op->flops), "%s", op->name);
+    ck_assert_msg(is_free || (op->bytes > 0 && op->kernels > 0), "%s has no bytes or no kernels",
+                  op->name);
+    ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s sends no bytes", op->name);
+    ck_assert_msg(isfinite(op->bytes) && isfinite(op->flops), "%s: bytes or FLOPs are not finite",
+                  op->name);
 }
 
 static void check_lists(const struct model *model, const struct layer_options *options)
@@ -179,8 +182,9 @@ static void check_gradients(const struct model *model, const struct layer_option
             for (int j = 0; j < op->weights.count; j++)
                 others += elements(&backward.operands->weights[op->weights.at[j]]);
     }
-    ck_assert_msg(products + biases + others == model_layer_parameters(model), "%s: %.0f",
-                  model->name, products + biases + others - model_layer_parameters(model));
+    ck_assert_msg(products + biases + others == model_layer_parameters(model),
+                  "%s: a layer has %.0f gradients too many", model->name,
+                  products + biases + others - model_layer_parameters(model));
 }
 
 START_TEST(a_layer_has_as_many_gradients_as_parameters)

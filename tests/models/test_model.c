@@ -523,7 +523,8 @@ START_TEST(models_are_equal_if_all_fields_except_texts_are)
         ck_assert(models_are_equal(&model, &other));
         change(field, &other);
         bool only_tells = field->offset < offsetof(struct model, layers);
-        ck_assert_msg(models_are_equal(&model, &other) == only_tells, "%s", field->name);
+        ck_assert_msg(models_are_equal(&model, &other) == only_tells,
+                      "field %s: the comparison of models is wrong", field->name);
     }
     struct model other = model;
     other.blocks.kinds[1].feed_forward = FEED_FORWARD_DENSE;

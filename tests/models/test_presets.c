@@ -48,7 +48,8 @@ START_TEST(presets_are_sorted_have_sources_and_round_trip)
     for (size_t i = 0; i < count; i++) {
         const struct model *model = &presets[i].model;
         ck_assert_msg(model_check(model, &err), "%s: %s", model->name, err.msg);
-        ck_assert_msg(model->summary[0] && model->source[0], "%s", model->name);
+        ck_assert_msg(model->summary[0] && model->source[0], "%s has no summary or no source",
+                      model->name);
         ck_assert(i == 0 || strcmp(presets[i - 1].model.name, model->name) < 0);
         ck_assert_double_eq(model_parameters(model), sum_layers(model));
         check_round_trip(model);

@@ -125,7 +125,7 @@ START_TEST(invalid_values_of_train_are_refused)
     for (int i = 0; i < LENGTH(faults); i++) {
         struct model model = model_of("llama3-8b");
         struct err err = { 0 };
-        ck_assert_msg(!training_parse(faults[i], &model, &err), "%s", faults[i]);
+        ck_assert_msg(!training_parse(faults[i], &model, &err), "%s was accepted", faults[i]);
         ck_assert_int_eq(err.code, ERR_USAGE);
         ck_assert_str_eq(err.where, "--train");
     }

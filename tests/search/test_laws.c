@@ -664,7 +664,7 @@ END_TEST
 static const json_t *part(const struct json_file *file, const char *key)
 {
     const json_t *found = planfile_part(file, key);
-    ck_assert_msg(found != NULL, "%s", key);
+    ck_assert_msg(found != NULL, "the key %s is missing", key);
     return found;
 }
 
@@ -712,7 +712,8 @@ static void reads_back(struct evaluator *evaluator, const struct plan *plan)
     check_ok(planfile_write(path, written, &err), &err);
     check_ok(planfile_open(&file, path, &err), &err);
     read_file(&file, &system, &model, &read);
-    ck_assert_msg(plan_equal(&read, plan), "%s", question_layout(&question, plan));
+    ck_assert_msg(plan_equal(&read, plan), "%s is read as another plan",
+                  question_layout(&question, plan));
     struct evaluator *again = evaluator_new(&system, &model);
     check_same(evaluate_step_s(again, &read), evaluate_step_s(evaluator, plan), plan, "step");
     check_same(evaluate_peak_bytes(again, &read), evaluate_peak_bytes(evaluator, plan), plan,
@@ -744,7 +745,7 @@ static void layout_reads_back(struct evaluator *evaluator, const struct plan *pl
     struct plan read;
     const char *layout = question_layout(&question, plan);
     check_ok(plan_parse(layout, &question.arena, &read, &err), &err);
-    ck_assert_msg(plan_equal(&read, plan), "%s", layout);
+    ck_assert_msg(plan_equal(&read, plan), "%s is read as another plan", layout);
     ck_assert_str_eq(question_layout(&question, &read), layout);
     check_same(evaluate_step_s(evaluator, &read), evaluate_step_s(evaluator, plan), plan, layout);
 }

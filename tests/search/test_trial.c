@@ -219,8 +219,8 @@ START_TEST(the_present_plan_is_kept_without_a_sure_gain)
 END_TEST
 
 /* Two plans are expected to take equal times. Run 2 costs one GPU and measures the difference of
- * their logarithms with an error of the same size; it is the best single run. Runs 0 and 1 measure
- * both plans, which leaves no need for run 2. */
+ * their logarithms, which has twice a plan's variance, with an error of half a plan's variance. Run
+ * 2 is the best single run. Runs 0 and 1 measure both plans, which leaves no need for run 2. */
 START_TEST(a_trial_that_later_ones_make_needless_is_dropped)
 {
     struct belief known = { .count = 3, .rivals = 2 };

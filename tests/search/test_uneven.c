@@ -502,8 +502,8 @@ START_TEST(the_name_of_the_space_states_how_stages_are_divided)
     ck_assert_ptr_nonnull(fixed);
     const char *end = fixed + strlen(named[_i].fix);
     size_t length = named[_i].stage_types > 0 ? strlen(named[_i].end) : strlen(end);
-    ck_assert_msg(strlen(named[_i].end) == length && strncmp(end, named[_i].end, length) == 0, "%s",
-                  end);
+    ck_assert_msg(strlen(named[_i].end) == length && strncmp(end, named[_i].end, length) == 0,
+                  "the space's name ends with: %s", end);
     search_result_release(&result);
 }
 END_TEST

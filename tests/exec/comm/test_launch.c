@@ -74,7 +74,7 @@ START_TEST(a_rank_may_leave_a_process_behind)
                               "echo $!; printf end; exit 0",
                               2, text, sizeof text));
     const char *number = strstr(text, "[rank 1] ");
-    ck_assert_msg(number && strstr(text, "[rank 1] end\n"), "%s", text);
+    ck_assert_msg(number && strstr(text, "[rank 1] end\n"), "lines are missing in: %s", text);
     ck_assert_int_eq(kill(atoi(number + strlen("[rank 1] ")), SIGKILL), 0);
 }
 END_TEST
@@ -99,7 +99,8 @@ START_TEST(ranks_share_the_meetings_address_and_token)
                               "echo $SIMSEARCH_RANK has a socket; exit 0",
                               2, text, sizeof text));
     const char *first = strstr(text, "at0 "), *second = strstr(text, "[rank 1] at1 ");
-    ck_assert_msg(first && second && strstr(text, "0 has a socket\n"), "%s", text);
+    ck_assert_msg(first && second && strstr(text, "0 has a socket\n"), "lines are missing in: %s",
+                  text);
     ck_assert(!strstr(text, "1 has a socket"));
     ck_assert_int_eq(sscanf(first, "at0 %63s %63s %d %d", address[0], token[0], &threads[0], &fd),
                      4);
@@ -187,7 +188,7 @@ START_TEST(the_killed_rank_is_reported_before_the_others_are_asked_to_end)
                                2, text, sizeof text));
     const char *cause = strstr(text, "cause: rank 1 was killed by signal 9");
     const char *asked = strstr(text, "asked\n");
-    ck_assert_msg(cause && (!asked || cause < asked), "%s", text);
+    ck_assert_msg(cause && (!asked || cause < asked), "the cause does not come first in: %s", text);
 }
 END_TEST
 
@@ -550,7 +551,8 @@ START_TEST(a_stopped_rank_ends_the_run_and_the_others_report_where_they_wait)
     ck_assert(!ok);
     ck_assert_int_eq(status, 75);
     ck_assert_msg(strstr(text, " waits the second sum\n"), "%s", text);
-    ck_assert_msg(tells(text, 0) && tells(text, 1) && tells(text, 3), "%s", text);
+    ck_assert_msg(tells(text, 0) && tells(text, 1) && tells(text, 3),
+                  "a rank does not report the stopped rank: %s", text);
 }
 END_TEST
 

@@ -248,7 +248,7 @@ START_TEST(repeated_runs_of_an_exchange_have_the_same_bits)
     delayed.delay_most_s = 50e-6;
     parity_run(&model, layouts[_i], &run, &one);
     parity_run(&model, layouts[_i], &delayed, &other);
-    ck_assert_msg(parity_is_equal(&one, &other, 3), "%s", layouts[_i]);
+    ck_assert_msg(parity_is_equal(&one, &other, 3), "%s: the two runs differ", layouts[_i]);
     parity_release(&one);
     parity_release(&other);
 }

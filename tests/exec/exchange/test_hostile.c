@@ -38,7 +38,8 @@ START_TEST(other_words_are_refused)
 {
     struct hostility hostility;
     struct err err = { 0 };
-    ck_assert_msg(!hostility_read(faults[_i], &hostility, &err), "%s", faults[_i]);
+    ck_assert_msg(!hostility_read(faults[_i], &hostility, &err), "--hostile %s was accepted",
+                  faults[_i]);
     ck_assert_int_eq(err.code, ERR_USAGE);
 }
 END_TEST

@@ -144,8 +144,9 @@ static int check_wider(const struct search_request *request, const struct scored
         double step_s =
             words[option] ? best_s(request, &best->plan, option, words[option]) : plan_s;
         const struct wider *got = of_option(found, count, option);
-        ck_assert_msg((got != NULL) == (1 - step_s / plan_s >= 0.03), "%s: %g, %g",
-                      options[option].name, step_s, plan_s);
+        ck_assert_msg((got != NULL) == (1 - step_s / plan_s >= 0.03),
+                      "%s: the step takes %g s with the option, %g s without", options[option].name,
+                      step_s, plan_s);
         expected += got != NULL;
         if (got) {
             ck_assert_double_eq_tol(got->gain, 1 - step_s / plan_s, 1e-9);
