@@ -4,10 +4,11 @@
  * lists the splits (divisions of layers over stages) and each family of plans that breaks no rule.
  * A family is a set of plans that differ only in recompute and ZeRO. For each family it states why
  * no member is faster than the answer. Either a lower bound of all members' times or of their
- * memory shows it, or each member has its own reason: it breaks a rule of recompute or ZeRO,
- * exceeds the memory, or has a bound or a time that is not below the answer's. Families that are
- * not listed break a rule. If no plan is feasible, the answer is null and memory rules out every
- * member. tests/search/certificate_check.h says what a checker confirms without search/. */
+ * memory shows it, or each member has its own reason: it breaks a rule of recompute or ZeRO (then
+ * it is not listed), exceeds the memory, or has a bound or a time that is not below the answer's.
+ * Families and members that are not listed break a rule. If no plan is feasible, the answer is null
+ * and memory rules out every member. tests/search/certificate_check.h says what a checker confirms
+ * without search/. */
 #ifndef SEARCH_CERTIFICATE_H
 #define SEARCH_CERTIFICATE_H
 

@@ -39,8 +39,8 @@ struct search_request {
                                fits (PARTS_ALL); not with OBJECTIVE_MEMORY */
     /* Constraints that concern all stages of a plan together, for methods that support them
      * (milp). */
-    int stage_types;          /* maximum number of distinct pairs (layers, recomputed layers); 0: no
-                                 limit */
+    int stage_types; /* maximum number of stage types (stages of one type have equally many layers
+                        of each kind and recompute equally many layers); 0: no limit */
     bool same_recompute;      /* either all stages recompute the same number of layers, or each
                                  recomputes all its layers */
     double host_memory_bytes; /* memory of a node's host for offloaded state; 0: no limit */

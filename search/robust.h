@@ -60,7 +60,7 @@ struct robustness {
     int num_draws, num_rivals;
     struct rival_score choice;
     struct rival_score often; /* the rival that is best most often; the first on a tie */
-    /* among rivals that always fit, the one with the least largest_regret */
+    /* the rival that fits in the most draws; on a tie, the one with the least largest_regret */
     struct rival_score safe;
     struct flip flips[MOST_COST_CLASSES]; /* by class */
 };
@@ -69,8 +69,9 @@ struct robustness {
 double robust_factor(const struct robust_request *request, int draw, int cost_class);
 
 /* The smallest change of a single class within 1 +- `within` that makes another rival the best. It
- * uses no random draws. The factor is changed in steps; if the best rival changes and changes back
- * within one step, this is missed. */
+ * uses no random draws. Of each class only the factors 1 + within and 1 - within are tried. If
+ * another rival is the best there, bisection finds a factor at which the best rival changes. A
+ * change that reverts before that factor is missed. */
 struct tipping_point {
     int cost_class; /* -1: none */
     struct flip flip;
@@ -81,7 +82,8 @@ struct tipping_point search_tipping_point(const struct robust_request *request, 
  * rival is the best. */
 struct routing_flip {
     double cv; /* 0: no such deviation up to LARGEST_CV, or the model has no experts, or their loads
-                  are given in another way */
+                  are given in another way, or the chosen plan is not the best at the model's own
+                  deviation */
     int to;    /* the rival that is then the best; -1: none fits */
 };
 #define LARGEST_CV 1.0

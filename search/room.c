@@ -38,7 +38,8 @@ double space_least_bytes(const struct space *space, struct evaluator *evaluator,
                                   : bytes;
 }
 
-/* The sum over all stages is computed in another order than the peak of one stage. */
+/* sum_floor is needed because the bound sums the bytes of all stages in another order than the peak
+ * of one stage. */
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan)
 {

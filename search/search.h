@@ -18,8 +18,8 @@ void search_set_space(struct search_request *request, enum search_space space);
  * if the stack can repeat any set. It is not so with OBJECTIVE_MEMORY, because modules are chosen
  * for the shortest step. */
 bool search_picks_parts(const struct search_request *request);
-/* A sentence on the plans that the request's space leaves out and the option that adds them; "" if
- * it leaves out none. */
+/* The kinds of plans that the request's space leaves out, separated by commas, each with the option
+ * that adds it; "" if it leaves out none. */
 const char *search_leaves_out(const struct search_request *request, struct arena *arena);
 
 struct search;

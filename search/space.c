@@ -293,8 +293,8 @@ static bool any_fits(const struct space *space,
     return false;
 }
 
-/* Whether some split (division of layers over chunks) exists for this pp. If none does, the space
- * lists one invalid split, so that the broken rule is reported. */
+/* Whether some split (division of layers over chunks) may exist for this pp. If none does, the
+ * space lists one invalid split, so that the broken rule is reported. */
 static bool may_split(const struct space *space, int pp)
 {
     if (space->chunks == CHUNKS_EVEN)

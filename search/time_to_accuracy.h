@@ -4,8 +4,9 @@
  * The number of steps depends on the exchange and the number of data ranks, but the time of a step
  * depends on the whole layout. So for each exchange tried and each number of data ranks that
  * divides the GPUs, the request's method finds the fastest step; the best plan has the smallest
- * product of steps and step time. A number of data ranks is skipped when the exchange's steps, each
- * at the GPUs' peak, already take longer than the exchange's best plan. */
+ * product of steps and step time. One data rank is tried only with the default exchange. Unless the
+ * exchange compresses, a number of data ranks is skipped when the exchange's steps, each at the
+ * GPUs' peak, already take longer than the exchange's best plan. */
 #ifndef SEARCH_TIME_TO_ACCURACY_H
 #define SEARCH_TIME_TO_ACCURACY_H
 

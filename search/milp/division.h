@@ -5,8 +5,9 @@
  * microbatch. With uneven stages or messages the surrogate is neither the time of a step nor a
  * bound of it, so the caller times the few best divisions. For orders other than 1F1B it minimises
  * a lower bound. Rows can express what a dynamic program over stages cannot: limits on the number
- * of stage types (pairs of layers and recomputed layers), on host memory that stages share, and the
- * demand that all stages recompute equally many layers.
+ * of stage types (stages of one type have equally many layers of each kind and recompute equally
+ * many layers), on host memory that stages share, and the demand that all stages recompute equally
+ * many layers.
  *
  * The program has a 0-1 column for each choice of each stage, exactly one of which is 1. The chosen
  * layers add up to the model's, and a choice that holds for one first layer only (`first`) is taken
@@ -47,13 +48,12 @@ struct stage_choices {
 struct division_problem {
     const struct stage_choices *stages;
     int num_stages, num_layers, num_microbatches;
-    bool in_any_order; /* whether the surrogate is the lower bound for any order of passes
-                          (uneven/composition.h), without gradient reductions and optimizer steps */
-    int most_types; /* maximum number of distinct pairs (layers, recomputed layers); 0: any number
-                     */
-    bool same_recompute;           /* either all stages recompute the same number of layers, or each
-                                      recomputes all of its layers */
-    double host_bytes;             /* limit per node; HUGE_VAL: no limit */
+    bool in_any_order;   /* whether the surrogate is the lower bound for any order of passes
+                            (uneven/composition.h), without gradient reductions and optimizer steps */
+    int most_types;      /* maximum number of stage types; 0: any number */
+    bool same_recompute; /* either all stages recompute the same number of layers, or each
+                            recomputes all of its layers */
+    double host_bytes;   /* limit per node; HUGE_VAL: no limit */
     const struct host_node *nodes; /* nodes whose hosts have this limit */
     int num_nodes;
 };

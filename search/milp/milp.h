@@ -5,10 +5,10 @@
  * the eight divisions with the least surrogate (an estimate of the step time, division.h) are
  * timed, and the fastest joins the list of the best even plans. This proves the least surrogate,
  * not the least step time. The step time is proved to be the least when the dynamic program's lower
- * bound meets it, or when a point has at most eight divisions. Outside 1F1B the surrogate is a
- * lower bound, so the step time is also proved when it does not exceed the eighth division's
- * surrogate. Otherwise the answer states the gap to the bound. The bound also holds with
- * constraints on all stages, as they only remove divisions. */
+ * bound meets it, or when a point has fewer than eight divisions, which are then all timed. Outside
+ * 1F1B the surrogate is a lower bound, so the step time is also proved when it does not exceed the
+ * eighth division's surrogate. Otherwise the answer states the gap to the bound. The bound also
+ * holds with constraints on all stages, as they only remove divisions. */
 #ifndef SEARCH_MILP_MILP_H
 #define SEARCH_MILP_MILP_H
 

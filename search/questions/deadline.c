@@ -116,9 +116,9 @@ static bool may_be_faster(const struct hunt *hunt, const struct values *counts, 
 }
 
 /* Finds the fastest plan on any number of GPUs. Larger numbers come first, as they are often the
- * fastest; bounds then rule out most others. It ends when fewer GPUs would be slower than the
- * fastest plan even at their peak rate. With a time limit, the numbers from index `first` on have
- * been searched before. */
+ * fastest; bounds then rule out most others. Numbers of GPUs are skipped that would be slower than
+ * the fastest plan even at their peak rate. With a time limit, the numbers from index `first` on
+ * have been searched before. */
 static void look_for_fastest(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;

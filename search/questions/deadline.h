@@ -14,15 +14,16 @@ struct deadline_result {
     /* time in which `best` trains on all tokens, failures and checkpoints included; HUGE_VAL:
      * never */
     double train_s;
-    int num_searched; /* numbers of GPUs that were searched; the others are too few even if every
-                         step runs at the GPUs' peak */
+    int num_searched; /* numbers of GPUs that were searched; numbers below them were skipped, as
+                         bounds exclude them */
     bool timed_out, was_interrupted;
     struct arena arena;
 };
 
-/* Searches every number of GPUs (counts_all), up to the system's, that could meet the deadline.
- * More GPUs are not always faster, since their data ranks may not divide the batch. The model's
- * tokens must be known. False only when the request is wrong. Release the result in either case. */
+/* Searches the numbers of GPUs (counts_all), up to the system's, that could meet the deadline, in
+ * rising order until one does. More GPUs are not always faster, since their data ranks may not
+ * divide the batch. The model's tokens must be known. False only when the request is wrong. Release
+ * the result in either case. */
 bool search_deadline(const struct search_request *asked, double deadline_s,
                      struct deadline_result *result, struct err *err);
 void deadline_result_release(struct deadline_result *result);

@@ -53,8 +53,9 @@ static bool is_over(const struct dive *dive)
     return dive->depth->timed_out || dive->depth->was_interrupted || dive->err->code != ERR_NONE;
 }
 
-/* The largest power of two, times layers_at_once, that fits; 0: none. A small number of layers may
- * break a rule that demands more, so a failure does not end the search at once. */
+/* The largest power of two for which a model of that many times layers_at_once layers fits; 0:
+ * none. A small number of layers may break a rule that demands more, so a failure does not end the
+ * search at once. */
 static int last_doubling(const struct dive *dive)
 {
     int last = 0;

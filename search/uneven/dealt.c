@@ -410,7 +410,8 @@ static double least_way_s(struct filler *filler)
 /* A lower bound of the time that a stage waits at the beginning and at the end of a step, averaged
  * over the stages. The first microbatch reaches a stage, and its last gradient goes back, through
  * the first chunks of the stages before it, on average half of the other stages. The bound is 0
- * with blocking messages, whose times differ between stages. */
+ * with blocking messages, whose times differ between stages, and if stages start their update
+ * without waiting for the others. */
 static double half_ways_s(struct filler *filler)
 {
     if (filler->common.blocking || filler->common.validates)

@@ -206,8 +206,9 @@ double joint_most_host_bytes(const struct search *search, const struct plan *pla
 }
 
 /* The optimizer state of the layers, the embedding and the head, and the activations of all layers,
- * divided by the number of stages, give the mean bytes of a rank. All stages have the same number
- * of ranks. */
+ * divided by the number of stages, give the mean bytes of a rank, as all stages have the same
+ * number of ranks. Of the stages, the fewest microbatches in flight are taken, so the result is a
+ * lower bound. */
 double joint_mean_host_bytes(const struct search *search, const struct plan *plan)
 {
     int node_size = search->system->cluster.levels[0].size;

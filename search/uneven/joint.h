@@ -15,8 +15,8 @@ bool joint_holds(const struct search *search, const struct plan *plan);
 double joint_host_bytes(const struct search *search, const struct plan *plan, int stage,
                         const int of_kind[MAX_BLOCK_KINDS]);
 
-/* Bytes on the fullest host, and the mean over hosts. The mean is the same for every division of
- * the layers: when it exceeds the limit, no division meets it. */
+/* Bytes on the fullest host, and a lower bound of the mean over hosts that holds for every division
+ * of the layers: when it exceeds the limit, no division meets the limit. */
 double joint_most_host_bytes(const struct search *search, const struct plan *plan);
 double joint_mean_host_bytes(const struct search *search, const struct plan *plan);
 

@@ -11,8 +11,9 @@
  *
  * The best plan of all is found. The further plans of the list include at most two divisions per
  * point: its best and its nearly even one. A division is counted as infeasible when its point
- * breaks a rule or never fits, and as evaluated when it was timed. All other divisions are counted
- * as bounded, even if they do not fit. */
+ * breaks a rule or never fits, or when its own peak was computed and exceeds the memory, and as
+ * evaluated when it was timed. All other divisions are counted as bounded, even if they do
+ * not fit. */
 #ifndef SEARCH_UNEVEN_UNEVEN_H
 #define SEARCH_UNEVEN_UNEVEN_H
 
