@@ -17,7 +17,7 @@ struct chunk {
     struct store **stores; /* the arrays that hold the pieces' weights, gradients and optimizer
                               state (exec/ops/store.h), each listed once */
     int num_stores;
-    struct store **units;                 /* [piece] store of the piece; NULL: it has no weights */
+    struct store **units; /* [unit of sim/plan/pass.h] its store; NULL: it has no weights */
     struct pass_steps passes[NUM_PASSES]; /* [opcode] */
     /* [opcode] like `passes`, for the chunk's last backward in a training step, which also reduces
      * the gradients of each piece when they are complete; .at is NULL if the instruction

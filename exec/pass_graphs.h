@@ -5,10 +5,11 @@
  * microbatch from a fixed place (exec/feed.h). So when it starts with the same used and free memory
  * as before, it reads and writes the same addresses. The first time a pass is seen it is issued
  * directly, which also tunes its matrix products; the second time it is captured; from the third
- * time on its graph is launched. Before a launch the issuing code still runs on the host for its
- * bookkeeping: allocation of memory, and records of the microbatch. Only a chunk's compute is
- * captured. Messages between stages, waits for other streams and the copy of the tokens are issued
- * before and after it. */
+ * time on its graph is launched. Only passes that reduce gradients piece by piece are always issued
+ * directly, as a graph cannot hold their collectives. Before a launch the issuing code still runs
+ * on the host for its bookkeeping: allocation of memory, and records of the microbatch. Only a
+ * chunk's compute is captured. Messages between stages, waits for other streams and the copy of the
+ * tokens are issued before and after it. */
 #ifndef EXEC_PASS_GRAPHS_H
 #define EXEC_PASS_GRAPHS_H
 

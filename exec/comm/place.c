@@ -100,7 +100,8 @@ static bool read_srun(struct place *place, struct err *err)
     return true;
 }
 
-/* torchrun itself listens on MASTER_PORT, so the ranks meet at MASTER_PORT + 1. */
+/* If TORCHELASTIC_USE_AGENT_STORE is True, torchrun itself listens on MASTER_PORT, so the ranks
+ * meet at MASTER_PORT + 1; else at MASTER_PORT. */
 static bool read_torchrun(struct place *place, struct err *err)
 {
     const char *host = getenv("MASTER_ADDR");

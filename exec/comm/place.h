@@ -23,10 +23,11 @@ struct place {
 /* The place of a single rank. */
 struct place place_alone(void);
 
-/* Reads the variables of the first launcher that has set any; place_alone() if none has. The token
- * is SIMSEARCH_TOKEN, which our own launcher draws at random. If it is not set, the job number of
- * srun or torchrun is the token; others can guess it. Returns false with ERR_INPUT, where = the
- * variable, when a variable is missing, is no number or contradicts another one. */
+/* Reads the variables of the first launcher that has set the variable of its ranks (place.c); the
+ * result is place_alone() if none has. The token is SIMSEARCH_TOKEN, which our own launcher draws
+ * at random. If it is not set, the job number of srun or torchrun is the token; others can guess
+ * it. Returns false with ERR_INPUT, where = the variable, when a variable is missing, is no number
+ * or contradicts another one. */
 bool place_of_environment(struct place *place, struct err *err);
 
 /* The communicator for this launcher's processes: "mpi" or "tcp" (exec/comm/comm.h). */

@@ -1,8 +1,8 @@
 /* exec/comm/tcp_collective.h - the calls of exec/comm/comm.h over a group's sockets.
  *
  * Large fp32 and fp64 messages go around a ring, others directly to all members, and small sums via
- * a few members. All members together send the bytes of comm_least_sent_bytes; barriers send one
- * byte each way. */
+ * a few members. All members together send as many bytes as the sum of comm_least_sent_bytes over
+ * the members; barriers send one byte each way. */
 #ifndef EXEC_COMM_TCP_COLLECTIVE_H
 #define EXEC_COMM_TCP_COLLECTIVE_H
 

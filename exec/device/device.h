@@ -107,7 +107,8 @@ struct device_api {
     void (*graph_free)(struct graph *graph); /* no launch of it may be running */
     /* Between these two calls the caller issues the graph's work again, for its own bookkeeping on
      * the host; none of it runs. graph_verify_end returns false when the work differs from the
-     * graph's. */
+     * graph's: the host compares the functions of the calls, and CUDA the number of calls; neither
+     * compares arguments. */
     void (*graph_verify_begin)(struct stream *stream, struct graph *graph);
     bool (*graph_verify_end)(struct stream *stream);
 };

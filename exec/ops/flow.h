@@ -49,8 +49,9 @@ void *flow_from(const struct flow *flow, const void *values, double first);
 void *flow_take(struct flow *flow, int value);
 /* Frees a value's memory, if it is its own. */
 void flow_free(struct flow *flow, int value);
-/* flow_is_read_last: whether no op after the one at `i` reads the value. flow_free_read: frees the
- * operands for which that holds. */
+/* flow_is_read_last: whether the op at `i` is the last that reads the value, and the value has no
+ * memory that must be kept for the backward. flow_free_read: frees the operands of the op at `i`
+ * for which that holds. */
 bool flow_is_read_last(const struct flow *flow, int i, int value);
 void flow_free_read(struct flow *flow, int i);
 

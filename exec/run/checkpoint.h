@@ -26,8 +26,8 @@ struct checkpoint_state {
                  */
 };
 
-/* Finds the newest checkpoint in `folder` and reads its first file only. ERR_INPUT when there is
- * none, ERR_SYSTEM when one cannot be read. */
+/* Finds the newest checkpoint in `folder` whose first file is intact, and reads no other files.
+ * ERR_INPUT when there is none, ERR_SYSTEM when one cannot be read. */
 bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct err *err);
 
 /* Saves after step `step`; all ranks call it together. `folder` is created when it is missing; the

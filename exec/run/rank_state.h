@@ -41,8 +41,8 @@ struct rank {
     struct stream *streams[NUM_ALL_LANES]; /* NULL: the plan has no such lane */
     struct event **done;                   /* [instruction] */
     const char **names;                    /* names of instructions, for the watchdog */
-    /* pinned: [lane] how many begins and ends of instructions its stream has reached
-     * (lane_status.h); NULL: no watchdog */
+    /* pinned: [lane] the number of the latest arrival (the begin or end of an instruction,
+     * lane_status.c) that its stream has reached; NULL: no watchdog */
     _Atomic uint32_t *arrivals;
     uint32_t arrivals_seen[NUM_ALL_LANES];
     struct data_lane data;

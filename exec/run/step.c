@@ -276,7 +276,8 @@ static void falsify_gradients(struct rank *rank, const struct chunk *chunk, stru
     }
 }
 
-/* Frees whole gradients after the last backward: ZeRO-2 and 3 keep only their shards. */
+/* After the last backward, frees whole gradients if ZeRO-2 or 3 keeps only their shards, and drops
+ * whole values if ZeRO-3 does. */
 static void drop_whole(struct rank *rank, struct store *store, int i)
 {
     if (store_cuts(store, STATE_GRADIENTS))
@@ -339,7 +340,8 @@ static void all_reduce_double(struct rank *rank, enum group_kind kind, struct st
         rank->on.comm_api->issue(&call);
 }
 
-/* Whether REDUCE_GRAD sums gradients; ZeRO-2 and 3 sum them within the backward. */
+/* Whether the gradients have been summed before the norm is computed: by REDUCE_GRAD instructions
+ * or, with ZeRO-2 and 3, within the passes (plan_reduces). */
 static bool sums_gradients(const struct rank *rank)
 {
     bool sums = plan_reduces(rank->setup.plan);
