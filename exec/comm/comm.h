@@ -66,7 +66,7 @@ enum { NUM_ELEMENTS = 0 ELEMENTS(X) };
 #undef X
 // clang-format on
 
-/* A maximum with a NaN among its operands is NaN. */
+/* A maximum with a NaN among its operands is NaN, except that NCCL ignores NaN. */
 enum reduction { REDUCTION_SUM, REDUCTION_MAX, NUM_REDUCTIONS };
 
 extern const char *const comm_kind_names[NUM_COMM_KINDS + 1]; /* NULL-terminated */

@@ -397,8 +397,7 @@ static void nccl_close(struct comm *comm)
     free(comm);
 }
 
-/* NCCL uses the calling thread's current GPU, which is that of the device that was opened before.
- * */
+/* NCCL uses the calling thread's current GPU, which is that of the device opened before. */
 static struct comm *nccl_open(const struct comm_options *options, struct err *err)
 {
     struct comm *comm = arena_grow(NULL, sizeof *comm);

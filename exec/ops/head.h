@@ -15,9 +15,9 @@ void head_find_loss(struct flow *flow, const struct op *loss);
  * sums. */
 void head_find_gradient(struct flow *flow, const struct op *loss, void *logits, int first);
 
-/* Runs, block by block, all ops from `i` on that have the same number of row blocks, and returns
- * the index after the last of these ops. The forward keeps no logits; the backward recomputes them
- * and makes the gradients of their input and of the weights block by block. */
+/* Runs the op at `i` and the ops directly after it that are also divided into row blocks, block by
+ * block. Returns the index after the last of these ops. The forward keeps no logits; the backward
+ * recomputes them and makes the gradients of their input and of the weights block by block. */
 int head_forward_blocks(struct flow *flow, int i);
 int head_backward_blocks(struct flow *flow, int i);
 

@@ -86,11 +86,11 @@ void *machine_forward(struct machine *machine, const struct piece *piece,
 void machine_replay(struct machine *machine, const struct piece *piece,
                     const struct microbatch *microbatch, struct record *record);
 
-/* Computes the gradients of inputs and weights, or only one of these kinds; input gradients come
- * first. The argument is the gradient of the output, and the result is the gradient of the input.
- * Both are NULL when only weight gradients are computed. Gradients of values that other pieces made
- * are left in the record for the caller to take; after the weight gradients the record is otherwise
- * empty. */
+/* Computes the gradients of inputs and weights, or only one of these kinds. If the kinds are
+ * computed by two calls, the call for input gradients comes first. The argument is the gradient of
+ * the output, and the result is the gradient of the input. Both are NULL when only weight gradients
+ * are computed. Gradients of values that other pieces made are left in the record for the caller to
+ * take; after the weight gradients the record is otherwise empty. */
 enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
 void *machine_backward(struct machine *machine, const struct piece *piece,
                        const struct microbatch *microbatch, struct record *record,
