@@ -23,9 +23,8 @@ static void run_bias_gradient(struct flow *flow, const struct op *op)
               .dbias = gradient_from(flow, op, WEIGHT_BIAS, group * op->n));
 }
 
-/* The op's dimensions m, n and k are the rows, inputs and outputs of the layer. If the backward of
- * the activation before the layer is fused into the op, the op also reads the activation's input.
- * */
+/* The op's dimensions m, n and k are the rows, inputs and outputs of the layer. If the op also
+ * contains the backward of the activation before the layer, it reads the activation's input. */
 static void run_input_gradient(struct flow *flow, const struct op *op)
 {
     const void *dy = flow_in(flow, op, 0), *weight = piece_value(flow->piece, op, WEIGHT_MATRIX);

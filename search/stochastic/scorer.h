@@ -44,8 +44,7 @@ enum verdict scorer_score(struct scorer *scorer, const struct point *point, doub
  * strategy must stop. */
 enum verdict scorer_start(struct scorer *scorer, struct random *rng, struct point *point,
                           double *score);
-/* Draws mutants of `parent` until one is scored, at most 200 times. OUT: none of them was scored.
- * */
+/* Draws mutants of `parent` until one is scored, at most 200 times. OUT: none was scored. */
 enum verdict scorer_step(struct scorer *scorer, struct random *rng, const struct point *parent,
                          struct point *child, double *score);
 
