@@ -113,7 +113,8 @@ void numeric_check(const struct numeric *numeric, const struct numeric_result *r
         check_row(numeric, result, row, row_tolerance, size / sqrt((double)n));
     double slack = (double)FLT_EPSILON * (0.5 + 40 / sqrt((double)n));
     CHECK(error <= 1.5 * plain_error + slack * size, numeric,
-          "%s: error %g, error of plain code %g, values %g (each the root of the sum of squares)",
+          "%s: the error is %g, that of plain code %g, for values of %g (each the root of the sum "
+          "of squares)",
           result->what, error, plain_error, size);
 }
 

@@ -329,8 +329,10 @@ START_TEST(an_injected_fault_changes_the_result)
     int index = case_of(slip);
     ck_assert_msg(make_fault(&slip->fault), "%s executes no %s", slip->fault.kernel,
                   slip->fault.opcode);
-    ck_assert_msg(!holds(index, &err), "%s: no check notices the fault in %s at %g",
-                  slip->fault.kernel, slip->fault.opcode, slip->fault.which);
+    ck_assert_msg(
+        !holds(index, &err),
+        "%s: no check notices the fault in the instruction %s at the fraction %g of the kernel",
+        slip->fault.kernel, slip->fault.opcode, slip->fault.which);
 }
 END_TEST
 

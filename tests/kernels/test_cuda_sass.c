@@ -146,8 +146,8 @@ static void check_laws(const struct ptx_kernel *kernel, const struct sass_kernel
     ck_assert_msg(sass->spill_bytes == 0, "%s spills %d bytes", kernel->name, sass->spill_bytes);
     ck_assert_msg(sass->stack_bytes == 0, "%s uses %d bytes of stack (local memory)", kernel->name,
                   sass->stack_bytes);
-    ck_assert_msg(sass->all.num_copies >= copies, "%s: %ld LDGSTS for %d cp.async", kernel->name,
-                  sass->all.num_copies, copies);
+    ck_assert_msg(sass->all.num_copies >= copies, "%s has %ld LDGSTS instructions for %d cp.async",
+                  kernel->name, sass->all.num_copies, copies);
     if (tile)
         check_tile(kernel, sass, tile->head_dim);
     else

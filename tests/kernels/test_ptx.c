@@ -242,7 +242,7 @@ static const struct hand hands[] = {
     { "a register of another width", "add.s64 %rd1, %rd1, %r1;", 32, 1, 0, "another width", 0 },
     { "no such register", "add.s32 %r1, %r1, %r99;", 32, 1, 0, "neither register nor number", 0 },
     { "no such label", "bra nowhere;", 32, 1, 0, "no such label", 0 },
-    { "too many threads", "", 2048, 1, 0, "2048 threads in a block", 0 },
+    { "too many threads", "", 2048, 1, 0, "a block has 2048 threads", 0 },
 };
 
 static bool run_hand(const struct hand *hand, uint32_t words[MOST_WORDS], struct err *err)

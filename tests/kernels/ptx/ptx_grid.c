@@ -191,8 +191,8 @@ static bool has_allowed_shape(const struct ptx_launch *launch, struct err *err)
     unsigned most = launch->kernel->most_threads ? (unsigned)launch->kernel->most_threads
                                                  : (unsigned)PTX_BLOCK_THREADS;
     if (count == 0 || count > most)
-        return err_set(err, ERR_INPUT, launch->kernel->name, "%u threads in a block, of %u at most",
-                       count, most);
+        return err_set(err, ERR_INPUT, launch->kernel->name,
+                       "a block has %u threads, but at most %u are allowed", count, most);
     if (launch->blocks[1] > 65535 || launch->blocks[2] > 65535)
         return err_set(err, ERR_INPUT, launch->kernel->name,
                        "more than 65,535 blocks along y or z");
