@@ -133,8 +133,7 @@ static bool take_turns(struct designing *of, struct err *err)
         of->batch = stated_batch(of, flops);
         if (!try_size(of, size_for(of->request, flops), &size, err))
             return false;
-        bool is_same =
-            turn > 0 && of->batch == batch && have_same_shape(&size.model, &design->best.model);
+        bool is_same = of->batch == batch && have_same_shape(&size.model, &design->best.model);
         design->best = size;
         if (!size.fits || size.training.tokens <= 0 || is_same || of->request->time_s <= 0)
             break;

@@ -64,13 +64,10 @@ struct near_counts {
     int count;
 };
 
-/* Inserts a number of GPUs in descending order, without repeats. */
+/* Inserts a number of GPUs in descending order. */
 static void insert_count(int gpus, struct near_counts *counts)
 {
     int i = counts->count;
-    for (int j = 0; j < counts->count; j++)
-        if (counts->at[j] == gpus)
-            return;
     for (; i > 0 && counts->at[i - 1] < gpus; i--)
         counts->at[i] = counts->at[i - 1];
     counts->at[i] = gpus;
@@ -78,7 +75,7 @@ static void insert_count(int gpus, struct near_counts *counts)
 }
 
 /* For each odd factor, the largest number of GPUs below `asked`, in whole nodes when `asked` is
- * more than a node. */
+ * more than a node. Numbers with different odd factors differ. */
 static struct near_counts near_counts_of(const struct cluster *cluster, int asked)
 {
     struct near_counts counts = { .count = 0 };

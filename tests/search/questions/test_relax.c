@@ -377,6 +377,7 @@ START_TEST(all_next_batches_are_tried)
         { 4, 1, "cp1 tp1 pp4 mb1 vpp2", 2 }, /* 2 and 4 microbatches */
         { 8, 5, "cp1 tp1 pp4 mb1 vpp2", 3 }, /* 4 6 8 */
         { 6, 13, "mb1 vpp1", 4 },            /* dp 6, 3, 2, 1: 12 18, 12 15, 12 14, 14 */
+        { 6, 13, "mb1 vpp2", 8 },            /* and dp x pp: 1 2 3 6 */
         { 3, 1, "cp1 tp1 pp3 mb1 vpp2", 2 }, /* 2 3 */
     };
     for (int i = 0; i < LENGTH(rows); i++) {
