@@ -199,6 +199,34 @@ START_TEST(no_plan_above_the_accepted_risk_is_recommended)
 }
 END_TEST
 
+/* The plan that is named as tight is the fastest of all plans that fit at a risk above the accepted
+ * one, if it is faster than the best accepted plan. */
+START_TEST(the_tight_plan_is_the_fastest_above_the_accepted_risk)
+{
+    static const double limits_bytes[] = { 8e9, 10e9, 14e9, 20e9, 40e9 };
+    struct search_request request = new_request();
+    int num_tight = 0;
+    instance.system.stack.memory.error = 0.2;
+    request.top = 1;
+    for (int i = 0; i < LENGTH(limits_bytes); i++) {
+        instance.system.gpu.usable_bytes = limits_bytes[i];
+        request.oom_risk = 0;
+        struct search_result any = search_of(&request);
+        request.oom_risk = 0.05;
+        struct search_result safe = search_of(&request);
+        bool is_faster = any.num_top > 0 && safe.num_top > 0 &&
+                         any.top[0].prediction.step_s < safe.top[0].prediction.step_s;
+        ck_assert_int_eq(safe.tight != NULL, is_faster);
+        if (is_faster)
+            ck_assert_double_eq(safe.tight->prediction.step_s, any.top[0].prediction.step_s);
+        num_tight += is_faster;
+        search_result_release(&safe);
+        search_result_release(&any);
+    }
+    ck_assert_int_gt(num_tight, 0);
+}
+END_TEST
+
 /* A given plan above the accepted risk is still predicted, counts as fitting and is ranked. */
 START_TEST(a_plan_above_the_accepted_risk_still_fits_and_is_ranked)
 {
@@ -502,6 +530,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_search_names_the_parts_of_the_space_that_it_leaves_out);
     tcase_add_test(cases, no_plan_above_the_accepted_risk_is_recommended);
     tcase_add_test(cases, a_plan_above_the_accepted_risk_still_fits_and_is_ranked);
+    tcase_add_test(cases, the_tight_plan_is_the_fastest_above_the_accepted_risk);
     tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
     tcase_add_test(cases, a_request_that_includes_a_plan_takes_its_other_words);
     tcase_add_test(cases, a_layout_outside_the_space_is_ranked_against_it);
