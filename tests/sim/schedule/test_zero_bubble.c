@@ -12,14 +12,18 @@ static struct model model;
 static struct arena arena;
 static struct evaluator *evaluator;
 
-static void load(const char *name, double batch, int num_gpus)
+static void load_on(const char *cluster, const char *name, double batch, int num_gpus)
 {
     struct err err = { 0 };
     ck_assert_msg(model_load(name, &model, &err), "%s", err.msg);
-    ck_assert_msg(system_load("dgx-a100-80g", "megatron-core", num_gpus, &hardware, &err), "%s",
-                  err.msg);
+    ck_assert_msg(system_load(cluster, "megatron-core", num_gpus, &hardware, &err), "%s", err.msg);
     model.batch = batch;
     evaluator = evaluator_new(&hardware, &model);
+}
+
+static void load(const char *name, double batch, int num_gpus)
+{
+    load_on("dgx-a100-80g", name, batch, num_gpus);
 }
 
 static void release(void)
@@ -123,6 +127,26 @@ START_TEST(waiting_weight_gradients_hold_32_bytes_per_token_and_hidden_unit)
     struct piece_cost layer = pieces_of("pp8 mb2 schedule=zb-h1").at[0];
     double sbh = (double)model.seq * 2 * model.hidden;
     ck_assert_double_eq_tol(layer.waiting_bytes, 32 * sbh, 1e-9 * sbh);
+}
+END_TEST
+
+/* The same operands of weight gradients that read quantised values: 7 inputs and 9 output gradients
+ * per element of the hidden state, of 1 byte, or in an MX format of 1 + 1/32 bytes. Software that
+ * quantises to MX again in the backward keeps the projection's input only as attention's output, in
+ * 16 bits. */
+START_TEST(quantised_weight_gradients_hold_quantised_operands)
+{
+    static const struct {
+        const char *layout;
+        double bytes;
+    } rows[] = { { "pp8 mb2 schedule=zb-h1 dtype=fp8", 16 },
+                 { "pp8 mb2 schedule=zb-h1 dtype=fp8-mx", 15 * (1 + 1.0 / 32) + 2 } };
+    load_on("dgx-b200", "gpt3-6.7b", 64, 16);
+    for (int i = 0; i < LENGTH(rows); i++) {
+        struct piece_cost layer = pieces_of(rows[i].layout).at[0];
+        double sbh = (double)model.seq * 2 * model.hidden;
+        ck_assert_double_eq_tol(layer.waiting_bytes, rows[i].bytes * sbh, 1e-9 * sbh);
+    }
 }
 END_TEST
 
@@ -300,6 +324,7 @@ static Suite *suite(void)
     tcase_add_test(tc, collectives_that_overlapped_weight_gradients_become_exposed);
     tcase_add_test(tc, the_three_passes_of_a_layer_have_similar_lengths);
     tcase_add_test(tc, waiting_weight_gradients_hold_32_bytes_per_token_and_hidden_unit);
+    tcase_add_test(tc, quantised_weight_gradients_hold_quantised_operands);
     tcase_add_loop_test(tc, the_parts_of_a_step_add_up, 0, NUM_LAYOUTS);
     tcase_add_loop_test(tc, the_peak_memory_is_that_of_the_fullest_stage, 0, NUM_LAYOUTS);
     tcase_add_test(tc, splitting_the_backward_changes_no_flops);
