@@ -210,10 +210,9 @@ static double element_bytes(const struct op *op)
 static double output_gradient_bytes(const struct timer *timer, const struct op *weight_gradient)
 {
     const struct op *op = weight_gradient;
-    if (op->kind == OP_GEMM && dtype_is_quantized(op->dtype))
-        return op->batch * op->k * op->m * quantized_bytes(timer->recipe);
     if (op->kind == OP_GEMM)
-        return op->batch * op->k * op->m * element_bytes(op);
+        return op->batch * op->k * op->m *
+               (dtype_is_quantized(op->dtype) ? quantized_bytes(timer->recipe) : element_bytes(op));
     return op->kind == OP_EMBEDDING ? op->m * op->n * element_bytes(op) : 0;
 }
 

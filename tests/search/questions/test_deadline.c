@@ -1,6 +1,7 @@
 #include "tests/testing.h"
 
 #include "search/effective.h"
+#include "search/probe.h"
 #include "search/questions/deadline.h"
 #include "sim/plan/ranks.h"
 #include "tests/search/instance.h"
@@ -170,6 +171,30 @@ START_TEST(an_interrupted_search_meets_no_deadline)
 }
 END_TEST
 
+/* A probe's bound is that of the whole search: below the best plan's time, and above 0. */
+START_TEST(a_probe_has_the_bound_of_the_search)
+{
+    for (int i = 0; i < NUM_COUNTS; i++) {
+        struct system system;
+        struct arena arena = { 0 };
+        struct search_request all = instance_request(&instance);
+        struct search_request request = probe_on(&all, counts[i], &system);
+        request.method = "exhaustive";
+        struct search_result each = search_of(&request);
+        struct probe probe = probe_best(&request, &arena);
+        ck_assert_int_eq(probe.fits, each.num_top > 0);
+        if (probe.fits) {
+            double best_s = each.top[0].prediction.step_s;
+            ck_assert_double_eq(probe.best.prediction.step_s, best_s);
+            ck_assert_double_gt(probe.least_s, 0);
+            ck_assert_double_le(probe.least_s, best_s);
+        }
+        search_result_release(&each);
+        arena_release(&arena);
+    }
+}
+END_TEST
+
 /* On links with long delays more GPUs are slower, and no number of GPUs meets the deadline. */
 START_TEST(one_gpu_is_the_answer_if_it_is_the_fastest)
 {
@@ -200,6 +225,7 @@ static Suite *suite(void)
     tcase_add_test(cases, if_no_plan_fits_no_number_of_gpus_is_named);
     tcase_add_test(cases, the_answer_of_a_deadline_is_the_fastest_plan_for_any_objective);
     tcase_add_test(cases, an_interrupted_search_meets_no_deadline);
+    tcase_add_test(cases, a_probe_has_the_bound_of_the_search);
     suite_add_tcase(s, cases);
     return s;
 }
