@@ -86,7 +86,7 @@ struct layer_options {
                                linear layer that reads it; a norm before experts or latent attention
                                never is */
     bool norm_reads_twice;  /* a second kernel of a norm's backward reads input and gradient again,
-                               for  the weights' gradients */
+                               for the weights' gradients */
     bool pads_rows; /* quantised rows of experts are first copied to blocks of aligned length */
     double gradient_bytes; /* bytes of one element of the weight gradient's accumulator */
     double logits_rows;    /* maximum number of rows of logits that the head computes at once;

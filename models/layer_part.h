@@ -48,7 +48,7 @@ void keep_output(struct builder *b, struct op *op, enum value_form form, double 
  * overlaps the exchanges of rows does: Megatron Core gathers its input before its first product
  * (moe/shared_experts.py, pre_forward_comm), which then keeps what it reads. */
 bool region_keeps_gathered(const struct layer_options *options, enum op_region region);
-/* Makes the op keep a value that it reads for its backward. If a mark (a placeholder for a
+/* Makes the op keep, for its backward, a value that it reads. If a mark (a placeholder for a
  * collective) made the value, the op keeps the mark's input instead, unless gathered inputs are
  * kept. */
 void keep(struct builder *b, struct op *op, int value);

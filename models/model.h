@@ -23,15 +23,15 @@ enum activation_kind {
     ACTIVATION_GEGLU,
     ACTIVATION_RELU2, /* the square of relu */
 };
-/* Attention and feed-forward have a norm before each, after each, or both; or the sum with the
- * residual stream that ends each is normalised. */
+/* Attention and feed-forward have a norm before each, after each, or both; or the norm is applied
+ * to the residual stream after the output of each was added to it. */
 enum norm_place { NORMS_BEFORE, NORMS_AFTER, NORMS_AROUND, NORMS_OF_SUM };
 /* Attention and feed-forward run one after the other, or both read the block's input, with one norm
  * each or with one norm for both. */
 enum parallel_kind { PARALLEL_NO, PARALLEL_OWN_NORMS, PARALLEL_ONE_NORM };
 extern const char *const norm_place_names[], *const parallel_names[];
 extern const char *const norm_names[], *const activation_names[], *const position_names[];
-/* NULL-terminated */
+/* These lists of names are NULL-terminated. */
 /* The gains of the norm of q and k: one gain vector shared by all heads, one for each head, or one
  * norm over all heads together with a gain for each channel. */
 enum qk_norm_kind { QK_NORM_HEAD, QK_NORM_EACH, QK_NORM_ALL };
@@ -87,7 +87,7 @@ struct model {
     int attention_rank;  /* of ATTENTION_LOW_RANK: rows of projected keys and values */
     int attention_chunk; /* attention sees only tokens of the same chunk of this many; 0: no chunks
                           */
-    bool sinks;          /* one learned score per query head, which takes weight from all others */
+    bool sinks; /* one learned score per query head, which takes attention weight from all keys */
     bool attention_gate; /* a further linear layer as wide as q gates the output of attention */
     bool out_bias;       /* bias on the output of attention (implied by linear_bias) */
     bool ffn_bias;       /* biases of a dense feed-forward (implied by linear_bias) */
@@ -122,7 +122,8 @@ struct model {
 
     /* Linear attention and state-space blocks (ATTENTION_DELTA, ATTENTION_MAMBA): the number of key
      * heads (in Mamba: groups of B and C) and of value heads, the width of each (in Mamba: the
-     * state size and the head's width), and the length of the convolution before them. */
+     * state size and the head's width), and the length of the convolution through which these
+     * heads' inputs pass first. */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv;
 
     /* Trained weights (models/trained.h). lora > 0: only adapters of that rank are trained, at the

@@ -143,13 +143,13 @@ struct op {
     double row_blocks;  /* number of row blocks; ops of a list with the same number run together,
                            block by block. Sizes are totals over all blocks. 0: all rows at once */
     bool sends_shares;  /* marks of experts' rows: the library sends the shares and the numbers of
-                           rows  with the rows */
+                           rows with the rows */
     bool spans_experts; /* the collective joins all ranks of the expert group, with the same or
                            other experts */
     bool is_combine;    /* an exchange of experts' rows on their way back */
     double turned_comm_bytes; /* marks of experts' rows: comm_bytes of their mark in the backward */
-    double row_sum_bytes; /* marks of experts' rows: bytes of an element when ranks that share an
-                             expert sum their parts of its rows */
+    double row_sum_bytes; /* marks of experts' rows: bytes of an element of the expert's rows while
+                             ranks that share an expert sum their parts of them */
     bool adds_sum;        /* the op's own kernel adds sum[0]; else a separate kernel does */
     int after;            /* index of an op of the same list that must have finished, or -1 */
     /* Backward ops: index of the forward op that this op belongs to, in the list given to
@@ -194,7 +194,7 @@ enum weight_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
 enum weight_summed {
     SUMMED_NEVER,
     SUMMED_OVER_TOKENS, /* summed with sequence parallelism, as each rank has only its own tokens */
-    SUMMED_OVER_HEADS,
+    SUMMED_OVER_HEADS,  /* always summed, as each rank has only its part of the heads */
 };
 
 /* A weight of a layer. Each row of a matrix makes one output. */

@@ -12,7 +12,7 @@
 /* The kinds in order: equal loads, of experts that a token chooses at random; tokens choose at
  * random among equally popular experts; experts differ in popularity; the rank factor is given;
  * equal loads, of experts that tokens get in turn: the i-th token of a rank gets the experts i k to
- * i k + k - 1, modulo their number. In turn no router runs. */
+ * i k + k - 1, modulo their number. With ROUTING_IN_TURN no router runs. */
 enum routing_kind {
     ROUTING_BALANCED,
     ROUTING_RANDOM,
@@ -24,9 +24,10 @@ extern const char *const routing_names[]; /* NULL-terminated */
 
 /* All 0: balanced. */
 struct routing {
-    int kind;      /* enum routing_kind */
-    double cv;     /* skewed: standard deviation over mean of the experts' lognormal popularity */
-    double factor; /* factor: the largest load of a rank over the mean; >= 1 */
+    int kind;  /* enum routing_kind */
+    double cv; /* skewed: the experts' lognormal popularity has this standard deviation, divided by
+                  its mean */
+    double factor; /* factor: the largest load of a rank divided by the mean load; >= 1 */
 };
 
 /* Whether all experts get the same number of rows. */
@@ -48,12 +49,12 @@ struct routed {
     double experts, topk, ranks;
 };
 
-/* The largest load of a rank over the mean; 1 or more. */
+/* The largest load of a rank divided by the mean load; 1 or more. */
 double routing_rank_factor(const struct routing *routing, const struct routed *routed);
-/* The largest load of a single expert over the mean. */
+/* The largest load of a single expert divided by the mean load of an expert. */
 double routing_expert_factor(const struct routing *routing, const struct routed *routed);
-/* The largest load that a rank has in any of `layers` layers, over the mean. Layers' loads are
- * taken as independent. */
+/* The largest load that a rank has in any of `layers` layers, divided by the mean load. Layers'
+ * loads are taken as independent. */
 double routing_peak_factor(const struct routing *routing, const struct routed *routed,
                            double layers);
 

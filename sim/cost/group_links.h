@@ -16,8 +16,8 @@ struct comm_group network_group(const struct system *system, const struct rank_g
 struct comm_group network_plan_group(const struct system *system, const struct plan *plan,
                                      unsigned along);
 
-/* The pair of a rank and the next one in `group`, which must have one set of members. The pair lies
- * on one node or, if `crosses`, on two. */
+/* The pair of a rank and the next one in `group`, which must be a single set of equally spaced
+ * ranks (num_sets 1). The pair lies on one node or, if `crosses`, on two. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
                                bool crosses);
 /* Whether some rank of the group and the next one are on different nodes. */

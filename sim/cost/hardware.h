@@ -67,9 +67,10 @@ struct level {
     double efficiency;
     double oversubscription; /* >= 1: traffic that leaves a block of `size` gets 1/oversubscription
                                 of the bandwidth */
-    /* NCCL's ring channels per node; 0: two, or one per network card if that is more */
+    /* NCCL's ring channels of a whole node; 0: two within a node (levels[0]), one per network card
+     * between nodes */
     int channels;
-    double channel_bytes_per_s;    /* bandwidth of one channel; 0: bytes_per_s / channels */
+    double channel_bytes_per_s;    /* bandwidth of one channel; 0: from bytes_per_s */
     int nvls_channels;             /* 0: no NVLS */
     double nvls_intra_bytes_per_s; /* bandwidth of an NVLS channel within a node (NCCL's bwIntra) */
     double spread;                 /* standard deviation of one transfer's time, relative */
@@ -125,8 +126,8 @@ struct attention_rate {
     double forward_efficiency, backward_efficiency, half_seq;
 };
 
-/* How much other programs disturbed a calibration, and the error of its predictions for held-out
- * steps. */
+/* How much other programs disturbed a calibration, and the error of the calibrated profile's
+ * predictions for held-out steps. */
 struct disturbance {
     /* smallest share of its core that a rank got while ops and steps were timed */
     double core_share;
@@ -175,7 +176,8 @@ struct profile {
     double gemm_unaligned_efficiency;
     /* share of memory bandwidth that a product with one small dimension reaches */
     double gemm_memory_efficiency;
-    /* exposed share of the memory traffic of sums to which a product is added */
+    /* for a product that is added to an existing sum: share of the sum's memory traffic that does
+     * not overlap the multiplications */
     double gemm_sum_exposed;
     double batched_gemm_efficiency; /* share of peak that the products of unfused attention (scores,
                                        context) reach */
@@ -188,11 +190,10 @@ struct profile {
     double kernel_s; /* shortest time from the start of a queued kernel to the start of the next */
     /* share of the host link that is reached in each direction, with both in use */
     double host_copy_efficiency;
-    double intra_bandwidth_factor,
-        /* measured time or bandwidth divided by that of NCCL's model, within a node */
-        intra_latency_factor;
-    double inter_bandwidth_factor, inter_latency_factor; /* measured time or bandwidth divided by
-                                                            that of NCCL's model, between nodes */
+    /* measured bandwidth and latency within a node, each divided by that of NCCL's model */
+    double intra_bandwidth_factor, intra_latency_factor;
+    /* the same ratios between nodes */
+    double inter_bandwidth_factor, inter_latency_factor;
     /* time that an all-to-all of experts' rows between nodes waits for late ranks, in addition to
      * its messages */
     double expert_wait_s;
@@ -347,7 +348,8 @@ struct stack_unstated {
 struct stack_pipeline {
     /* each tensor rank sends a part of a message; receivers gather the parts within their node */
     bool scatter_gather_p2p;
-    bool tied_reduce;     /* tied embeddings are all-reduced between first and last stage */
+    /* gradients of tied embeddings are all-reduced between first and last stage */
+    bool tied_reduce;
     bool post_validation; /* with a split backward, stages do not wait for the global norm */
 };
 
@@ -403,14 +405,14 @@ struct stack {
     /* whether ranks that share an expert (etp) sum their parts of its rows in 16 bits */
     bool sums_rows_in_dtype;
     bool launches_each_expert; /* whether the host launches one product per expert */
-    bool sends_quantized; /* whether rows are sent to their experts quantised, if the type has fewer
-                             than 16 bits */
+    bool sends_quantized;      /* whether rows are sent to their experts quantised, if linear layers
+                                  multiply in fewer than 16 bits */
     bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
     bool norms_in_products, norm_reads_twice; /* as in struct layer_options (models/layer.h) */
     bool user_buffers; /* overlapped tensor collectives run in pieces (sim/cost/user_buffers.h) */
-    /* if the type has fewer than 16 bits, how values are kept for the backward (models/storage.h):
-     * enum input_store, and enum storage for attention's output and for the inputs of
-     * activations */
+    /* if linear layers multiply in fewer than 16 bits, how values are kept for the backward
+     * (models/storage.h): enum input_store, and enum storage for attention's output and for the
+     * inputs of activations */
     int input_store, attention_store, activation_store;
     bool remakes_activations, transposes_apart; /* as in struct stores (models/storage.h) */
     /* full recompute also repeats ops whose results the backward does not read */

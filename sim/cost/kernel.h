@@ -44,9 +44,10 @@ void kernel_fit(struct kernel *kernel);
 void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES]);
 bool kernel_sizes_equal(const double a[NUM_KERNEL_SIZES], const double b[NUM_KERNEL_SIZES]);
 
-/* Seconds at a size: the measured time if there is one, otherwise the fitted time corrected by the
- * deviations of the nearest points from their fitted times. Outside the measured range, the seconds
- * per unit of work are those at the range's edge. */
+/* Seconds at a size: the fitted time, corrected by the weighted mean of the points' deviations from
+ * their fitted times. Near points weigh most, so at a measured size the result is nearly the
+ * measured time. Outside the measured range, the seconds per unit of work are those at the range's
+ * edge. */
 double kernel_s(const struct kernel *kernel, const double size[NUM_KERNEL_SIZES]);
 
 /* The table for an op: the one with the same variant, else the first with the same kind and pass;

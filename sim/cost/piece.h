@@ -103,8 +103,9 @@ struct piece_cost piece_answer(const struct system *system, const struct model *
                                const struct piece_question *question,
                                const struct piece_wires *wires, int piece, struct arena *arena);
 /* Sets all members of the question and all links that do not affect this piece to fixed values. If
- * the results are equal, the costs of that piece are equal: blocks do not depend on who holds the
- * tables, and pieces without experts do not depend on how experts are divided. */
+ * the results are equal, the costs of that piece are equal: blocks do not depend on which stages
+ * hold the embedding tables, and pieces without experts do not depend on how experts are divided.
+ */
 struct piece_question piece_question_narrowed(const struct piece_question *question,
                                               const struct model *model, int piece);
 struct piece_wires piece_wires_narrowed(const struct piece_wires *wires,

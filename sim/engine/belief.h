@@ -10,22 +10,22 @@
  * errors of two plans differ by 2 to 4 % (rms) if the plans differ only in recompute
  * (bridge_sft_memory, bridge_moonlight_memory, torchao_float8); by 9 % if they differ in pp, by 5 %
  * in tp, and by 10 % in both (bloom_prequel). For each pair of plans of one stratum (same model and
- * system) of bloom_prequel, the belief gives the probability that one is faster. With shares of 1,
- * 0.7 and 0.5, these probabilities have a logarithmic loss of 0.46, 0.38 and 0.38; when they were
- * 0.9 or more, 92, 95 and 97 % were right. (In vtrain_single the share is 1, but its times are sums
- * of layers that were traced once.) SD_OF_SLICE is the deviation of a run on fewer GPUs: errors of
- * the same plan on other numbers of data ranks differ by 1.7 % (the median of 7 sources, 3555
- * pairs), of which noise explains 1.4 %. SD_OF_NOISE: step times of 30 configurations that were
- * measured again scatter by 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A measured time conditions
- * the normal distribution (Rasmussen and Williams 2006, A.2).
+ * system) of bloom_prequel, the belief gives the probability that one is faster. With
+ * SHARE_OF_DEPTHS 1, 0.7 and 0.5, these probabilities have a logarithmic loss of 0.46, 0.38 and
+ * 0.38; when they were 0.9 or more, 92, 95 and 97 % were right. (In vtrain_single the share is 1,
+ * but its times are sums of layers that were traced once.) SD_OF_SLICE is the deviation of a run on
+ * fewer GPUs: errors of the same plan on other numbers of data ranks differ by 1.7 % (the median of
+ * 7 sources, 3555 pairs), of which noise explains 1.4 %. SD_OF_NOISE: step times of 30
+ * configurations that were measured again scatter by 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A
+ * measured time conditions the normal distribution (Rasmussen and Williams 2006, A.2).
  *
  * Evidence is runs of other models on the same stack and GPU that were measured before. They share
  * the classes' factors. They also share a run's own error in a class if the plans' work in it is
  * the same: fully if the models' products are equally wide, else by SHARE_OF_WIDTHS. Residuals of
  * held-out runs with equal plans correlate by 0.24 between models of different widths and by 0.21
  * between models of one width in bigscience, by 0.19 and 0.36 in llm-foundry, and by 0.06 and 0.63
- * in vtrain. SHARE_OF_WIDTHS is about the mean quotient of the two correlations, weighted by
- * them. */
+ * in vtrain. SHARE_OF_WIDTHS is about the mean ratio of the first of these correlations to the
+ * second, weighted by the correlations. */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
 

@@ -24,7 +24,7 @@ struct evaluation {
     const struct pieces *const *stage_pieces;
     const struct generator *generator;
     int num_microbatches;
-    double slowdown; /* factor on compute by the slowest chip */
+    double slowdown; /* factor on compute times: synchronous ranks wait for the slowest chip */
     bool blocking;   /* whether compute waits for messages */
     bool validates;  /* whether a stage starts its update without waiting for the gradient norm of
                         all stages */
@@ -37,8 +37,8 @@ struct evaluation {
     int *lists;         /* scratch memory, two numbers for each chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
     /* [chunk], if the schedule runs a forward and a backward as a pair: the time of the pair that
-     * the chunk's backward belongs to, and the time that the pair saves over its two passes run one
-     * after the other. */
+     * the chunk's backward belongs to, and the time that the pair saves compared with running its
+     * two passes one after the other. */
     double *pair_s, *spared_s;
 };
 
@@ -56,8 +56,9 @@ static inline int evaluation_turn(const struct evaluation *w)
     return w->plan->pp - 1;
 }
 
-/* The evaluation of the plan in which all stages recompute what this one does; that plan is written
- * to `plan`. Passes and memory of a stage depend on its own recompute only. */
+/* The evaluation of the plan in which all stages recompute what `stage` recomputes. If the plan
+ * lists recomputed modules by stage (plan_lists_parts), the other plan is written to `plan`. Passes
+ * and memory of a stage depend on its own recompute only. */
 static inline struct evaluation evaluation_of_stage(const struct evaluation *w, int stage,
                                                     struct plan *plan)
 {
@@ -159,14 +160,17 @@ struct stage_tail stage_tail(const struct evaluation *w, int stage);
 /* Seconds of all passes of a stage in a step, with the messages that they wait for. */
 double evaluation_passes_s(const struct evaluation *w, int stage);
 
-/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus saved waiting. Profiles
- * were measured with all-reduce, so passes contain the waiting for all data ranks. A gradient
- * exchange that does not wait for all of them saves a part of this time. */
+/* sim/engine/step_overhead.c - a step's fixed cost: host overhead, waiting for longer documents and
+ * a reference model's forwards, minus saved waiting. Profiles were measured with all-reduce, so
+ * passes contain the waiting for all data ranks. A gradient exchange that does not wait for all of
+ * them saves a part of this time. */
 double evaluation_once_s(const struct evaluation *w);
 /* sim/engine/packing.c - a further part of the fixed cost: waiting for ranks with longer documents.
  * It assumes an even division of layers over stages, so it does not depend on the plan's
  * division. */
 double evaluation_packing_s(const struct evaluation *w);
+/* sim/engine/step_overhead.c - two further parts: the waiting that is saved (it is subtracted), and
+ * the forwards of a reference model over the batch. */
 double evaluation_spared_s(const struct evaluation *w);
 double evaluation_reference_s(const struct evaluation *w);
 

@@ -29,7 +29,7 @@ struct order_op {
  * both passes. order_empty_slot: the forward of a pair, with time 0. order_turn and
  * order_last are indices of lags, behind those of all boundaries. order_turn: for a result that
  * stays on its stage, where the chunks of a V turn back up the stages. order_last: between the last
- * two chunks, if stages have several. */
+ * two chunks, if a stage has several chunks. */
 static inline int order_whole_slot(const struct schedule_shape *shape, int chunk)
 {
     return CHUNK_PASSES * shape->num_stages * shape->chunks_per_stage + chunk;

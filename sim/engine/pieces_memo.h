@@ -16,11 +16,12 @@ struct pieces_memo {
     /* keyed by the share of a rank (sim/plan/share.h) and the placement of ranks on nodes; it has
      * many more entries than the other tables, so it grows */
     struct placed_pieces **placed;
-    unsigned placed_bits; /* it has 1 << placed_bits buckets; 0: none yet */
+    unsigned placed_bits; /* `placed` has 1 << placed_bits buckets; 0: none yet */
     size_t num_placed;
     /* keyed by the share of a rank; valid for any placement with the same links */
     struct wired_pieces *wired[NUM_PIECES_BUCKETS];
-    /* single pieces, as pieces of several questions are often the same */
+    /* single pieces: plans with different questions (struct piece_question) often have some equal
+     * pieces */
     struct built_piece *built[NUM_PIECES_BUCKETS];
     struct placed_pieces *last; /* the last result, which the next plan often needs again */
 };

@@ -18,10 +18,10 @@
 /* Holds costs that plans share, and scratch space. Each worker has its own. */
 struct evaluator;
 struct evaluator *evaluator_new(const struct system *system, const struct model *model);
-/* Switches to a system that differs from the first only in the number of GPUs and their memory, so
- * that cached costs of pieces still hold. Before this call the caller may also change the number of
- * layers of the model that evaluator_new got, if the kinds of blocks stay the same and the routing
- * is balanced. */
+/* Switches to a system that differs from the present one only in the number of GPUs and in their
+ * memory, so that cached costs of pieces (layers, embedding, head) still hold. Before this call the
+ * caller may also change the number of layers of the model that evaluator_new got, if the kinds of
+ * blocks stay the same and the routing is balanced. */
 void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
 /* Switches to any system for the same model. Costs of pieces are computed anew; the orders of
  * schedules, which depend on no cost, are kept. */
@@ -58,8 +58,8 @@ double evaluate_passes_s(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_step_s of the same plan, found without timing its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* A lower bound of evaluate_step_s for every plan that differs only in zero or in more
- * recompute. */
+/* A lower bound of evaluate_step_s for every plan that differs only in its ZeRO stage or in that it
+ * recomputes more. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_floor_s from the time of all layers, averaged over the stages. It is
  * much cheaper. 0: there is none. */
@@ -68,8 +68,8 @@ double evaluate_work_floor_s(struct evaluator *evaluator, const struct plan *pla
  * backward on a stage. */
 double evaluate_layer_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* A list of rank orders (plan.order). There is room for all orders of the axes that are not
- * folded into others (experts into data), at most MAX_AXES - 1, and for one given order. */
+/* A list of rank orders (plan.order). There is room for one given order and for all orders of at
+ * most MAX_AXES - 1 axes: the expert axis is not ordered, as its ranks are among the data ranks. */
 enum { MAX_RANK_ORDERS = 5 * 4 * 3 * 2 + 1 };
 struct rank_orders {
     int (*at)[MAX_AXES];
@@ -78,8 +78,8 @@ struct rank_orders {
 
 /* Lower bounds that hold for any rank order. evaluate_unplaced_bytes: a lower bound of
  * evaluate_peak_bytes of plans that differ only in the order. evaluate_unplaced_floor_s: a lower
- * bound of evaluate_step_s of plans with any of these orders that otherwise differ only in zero or
- * in more recompute. */
+ * bound of evaluate_step_s of plans with any of these orders that otherwise differ only in their
+ * ZeRO stage or in that they recompute more. */
 double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_unplaced_bytes that also holds for plans with another division into
  * chunks or with other recompute. */
@@ -103,13 +103,13 @@ double evaluate_unplaced_work_floor_s(struct evaluator *evaluator, const struct 
  * of evaluate_unplaced_work_floor_s. */
 double evaluate_block_floor_s(struct evaluator *evaluator, const struct plan *plan,
                               const struct rank_orders *orders);
-/* A lower bound of evaluate_block_floor_s in any rank order, without messages. It needs the pieces
- * of one order only. */
+/* A lower bound of evaluate_block_floor_s in any rank order. It counts no messages, so the costs of
+ * pieces in one order suffice to compute it. */
 double evaluate_compute_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of a step's fixed cost if the passes of one microbatch take at most `passes_s` on
- * every stage. The fixed cost is the host overhead minus the time that is saved if a gradient
- * exchange does not wait for all data ranks. */
+ * every stage. The fixed cost is the host overhead and the waiting for ranks with longer documents,
+ * minus the time that is saved if a gradient exchange does not wait for all data ranks. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);
 
 /* A stage's share of the layers, in a plan with one chunk per stage. The functions below return the
@@ -177,12 +177,13 @@ void evaluate_chunk_with(struct evaluator *evaluator, const struct plan *plan,
 struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *plan,
                                struct arena *arena);
 
-/* Checks that the GPU supports the precision and that a network connects the nodes; plan_check does
- * not know the system. */
+/* Checks what plan_check cannot, as it does not know the system: the GPU supports the precision, cp
+ * has flash attention, a network connects the nodes, and system_has_rate. */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);
 
-/* Only the last check of system_check: false if matrix products of the plan's data type have a peak
- * rate but no measured one. Such a plan has a memory prediction but no time. */
+/* Only the last check of system_check: false if no profile of the GPU exists, or if the rate of the
+ * plan's products in fewer than 16 bits was not measured. Then the plan's memory can be predicted,
+ * but not its time. */
 bool system_has_rate(const struct system *system, const struct plan *plan, struct err *err);
 
 #endif

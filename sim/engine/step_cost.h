@@ -56,14 +56,14 @@ struct step_cost {
     bool reduces_last; /* whether gradients are reduced after the last backward and do not overlap
                           it */
     double overhead_s; /* host overhead, once per step, at the end */
-    /* Time by which the mean step waits less for other data ranks than with all-reduce. Steps with
-     * random draws have their own waits instead. */
+    /* How much less time a mean step waits for other data ranks than it would with all-reduce.
+     * Steps with random draws have their own waits instead. */
     double spared_s;
     bool draws; /* whether times deviate randomly from their means, by `jitter` */
     struct jitter jitter;
 };
 
-/* Seconds of each instruction of a stage, with its random deviation if the cost has them; a receive
+/* Seconds of each instruction of a stage, with random deviations if cost->draws; a receive
  * takes as long as its send. */
 void step_alone_s(const struct step_cost *cost, const struct schedule *schedule, int stage,
                   double *alone_s);

@@ -24,9 +24,10 @@ double plan_unplaced_bytes(const struct memory_input *input);
  * zero. It is the state averaged over stages; the fullest stage holds at least as much. */
 double plan_state_floor_bytes(const struct memory_input *input);
 
-/* For a plan that recomputes all layers in full and takes `*bytes`: finds a K with which full:K
- * (one checkpoint per K layers) takes less. K rises from 1 while the memory falls, and stops at the
- * first K that takes no more than `most_bytes`. `*bytes` becomes that K's memory. */
+/* For a plan that recomputes all layers in full and takes `*bytes`: returns a K with which full:K
+ * (one checkpoint per K layers) takes less, or 1 if `*bytes` is at most `most_bytes` or no K was
+ * found. From 1, K rises by 1 as long as the memory falls and exceeds `most_bytes`. `*bytes`
+ * becomes the memory with the returned K. */
 int plan_lean_interval(const struct memory_input *input, double most_bytes, double *bytes);
 /* A lower bound of plan_unplaced_bytes for full:K with every K. */
 double plan_least_grouped_bytes(const struct memory_input *input);
@@ -40,8 +41,8 @@ struct sets_stage {
     double fixed_bytes; /* state, buffers, and the activations if no set freed any */
     double logits_bytes;
     double heads_bytes; /* values that heads keep; they are freed before the layers run backward */
-    /* numbers of layers by kind, and of modules for later tokens, whose activations are held; each
-     * microbatch in flight counts */
+    /* numbers of layers by kind, and of modules for later tokens, whose activations are held; a
+     * layer counts once for each microbatch in flight */
     double layers[MAX_BLOCK_KINDS], laters;
     bool has_laters;
 };

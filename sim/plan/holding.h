@@ -48,17 +48,19 @@ struct holding model_holding(const struct plan *plan, const struct model *model)
 
 /* Number of layers in the chunks before this one. */
 int chunk_first_layer(const struct plan *plan, const struct model *model, int chunk);
-/* Whether two chunks have layers of the same kinds in the same order, and recompute equally many;
- * embedding and head are not compared. */
+/* Whether two chunks have layers of the same kinds in the same order and recompute the same number
+ * of them; embedding and head are not compared. */
 bool chunks_repeat(const struct plan *plan, const struct model *model, int a, int b);
-/* Whether a chunk holds and recomputes the same as the chunk before it, so that its passes cost the
- * same. */
+/* Whether a chunk holds and recomputes the same as the chunk before it, so that their passes cost
+ * the same. Always false if either has the embedding, the head or modules for later tokens. */
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk);
-/* Whether all chunks of a stage hold and recompute the same as those of the stage before. Always
- * false for uneven plans, and where either stage has the embedding or the head. */
+/* Whether each chunk of a stage holds and recomputes the same as the chunk of the stage before in
+ * the same round. Always false for stage 0, and if either stage has the embedding, the head or,
+ * apart from the head, modules for later tokens. */
 bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage);
-/* stage_is_as_before, and in addition the layers of each chunk have the same kinds in the same
- * order. */
+/* Like stage_is_as_before, but chunks are compared by chunks_repeat: their layers must have the
+ * same kinds in the same order, while the modules that selective recompute repeats are not
+ * compared. */
 bool stage_repeats(const struct plan *plan, const struct model *model, int stage);
 
 #endif

@@ -5,9 +5,10 @@
  * pieces before it run and drops them after it; ZeRO-2 and 3 keep a piece's whole gradients from
  * its backward until they are reduced, during the backward of the next piece. At the beginning and
  * the end of a pass nothing is gathered and no message is in flight, as in FSDP (Zhao et al. 2023,
- * PyTorch FSDP, section 3.3). So its first gather and its last reduction are exposed. The executor
- * runs these steps, and the memory model counts what they hold. sim/engine/chunk.c computes their
- * time in closed form, and sim/engine/piece_buckets.c that of the reductions of whole gradients. */
+ * PyTorch FSDP, section 3.3). So the first gather and the last reduction of a pass are exposed. The
+ * executor runs these steps, and the memory model counts what they hold. sim/engine/chunk.c
+ * computes their time in closed form, and sim/engine/piece_buckets.c that of the reductions of
+ * whole gradients. */
 #ifndef SIM_PLAN_PASS_H
 #define SIM_PLAN_PASS_H
 

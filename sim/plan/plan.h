@@ -91,8 +91,8 @@ struct plan {
     };
     int etp; /* tensor ranks of each expert */
     int vpp; /* chunks per stage */
-    /* rows that an expert takes from a rank, in hundredths of the mean, padded to that number;
-     * 0: an expert takes all rows */
+    /* the number of rows that each expert gets from each rank, in hundredths of the mean: further
+     * rows are dropped, fewer rows are padded to it; 0: an expert takes all rows */
     int capacity;
     int microbatch; /* sequences */
     bool sp;
@@ -100,8 +100,9 @@ struct plan {
     int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */
     int reshard;       /* enum reshard_rule */
     char schedule[16]; /* name of the schedule; "" is 1f1b, or interleaved when vpp > 1 */
-    /* The placement of the schedule's chunks; for DualPipe, which holds two mirrored copies, that
-     * of one copy. plan_set_schedule sets both. */
+    /* The rule that places the schedule's chunks; NULL: all rounds go down. For DualPipe, which
+     * holds two mirrored copies of the model, it is that of one copy, NULL. plan_set_schedule sets
+     * `schedule` and `placement`. */
     const struct placement_rule *placement;
     int recompute; /* enum recompute */
     /* selective recompute: bit set of enum replayed; 0: attention's core */
@@ -111,18 +112,19 @@ struct plan {
     const int *stage_replays;
     int num_stage_replays;
     int recompute_every; /* K of full:K */
-    /* recompute=block: number of first layers of each chunk; one number for all chunks or one
-     * per chunk */
+    /* recompute=block: how many of a chunk's layers are recomputed, from its first on; one number
+     * for all chunks or one per chunk */
     const int *recompute_layers;
     int num_recompute_layers;
-    /* recompute=block-share: share of each chunk's layers, counted from the first and rounded */
+    /* recompute=block-share: the share of a chunk's layers that is recomputed, from its first on;
+     * the number of layers is rounded */
     double recompute_share;
     /* stages=: layers of each chunk; NULL: all chunks have the same number */
     const int *chunk_layers;
     int num_chunk_layers;
     int mtp_place; /* enum mtp_place */
-    /* number of modules for later tokens that stages= names; 0: it gives no number. plan_write
-     * omits it */
+    /* number of modules for later tokens that stages= names; 0: stages= names none. plan_write does
+     * not write this number */
     int stage_modules;
     int attention;    /* enum plan_attention */
     int context_comm; /* enum context_comm: how context ranks share keys */
@@ -181,8 +183,9 @@ static inline int plan_later_stage(const struct plan *plan)
 {
     return placement_stage(plan_placement(plan), plan_later_chunk(plan));
 }
-/* Whether a plan with these stages may place these modules in the chunk before the head's. That
- * chunk must not be on the embedding's stage. */
+/* Whether a plan with the model and this pp may place the modules for later tokens in the chunk
+ * before the head's. It is a necessary condition: plan_check also requires that this chunk is not
+ * on the embedding's stage and that the head's chunk has no layers. */
 static inline bool plan_may_place_apart(const struct plan *plan, const struct model *model)
 {
     return model->mtp > 0 && plan->pp > 1;
@@ -198,8 +201,7 @@ int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
 bool plan_offloads(const struct plan *plan, enum offload what);
 /* Whether stage_replays gives the modules that selective recompute repeats, for each stage or once
- * for all stages.
- * */
+ * for all stages. */
 static inline bool plan_lists_parts(const struct plan *plan)
 {
     return plan->stage_replays && plan->recompute == RECOMPUTE_SELECTIVE;
@@ -209,14 +211,13 @@ static inline bool plan_mixes_parts(const struct plan *plan)
 {
     return plan_lists_parts(plan) && plan->num_stage_replays > 1;
 }
-/* Whether all chunks have the same number of layers, and recompute the same. */
+/* Whether all chunks have the same number of layers and the same recompute. */
 static inline bool plan_is_even(const struct plan *plan)
 {
     return !plan->chunk_layers && plan->num_recompute_layers <= 1 && !plan_mixes_parts(plan);
 }
 /* The modules of a layer that selective recompute repeats on at least one stage: a bit set of enum
- * replayed.
- * */
+ * replayed. */
 unsigned plan_replays(const struct plan *plan);
 /* The plan in which all stages recompute what this stage recomputes. */
 struct plan plan_of_stage(const struct plan *plan, int stage);
@@ -280,7 +281,8 @@ const struct plan_rule *plan_shard_rule(void);
 const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
                                    double global_batch, int num_gpus, struct err *err);
 
-/* Consecutive groups of the rules, so that plans with equal words need only some of them. */
+/* The rules in three consecutive groups. Plans that differ only in words that a group does not read
+ * need only one check of that group. */
 enum rule_group {
     RULES_OF_BLOCK, /* rules that read neither pp's chunks nor ZeRO's stage nor what is recomputed
                      */

@@ -35,7 +35,8 @@ enum { NO_STAGE = -1 };
 /* Where one chunk is. */
 struct chunk_place {
     int stage;
-    int round; /* index among its stage's chunks, from 0, in the order of the model */
+    int round; /* the chunk's index among the chunks of its stage, from 0, in the order of the model
+                */
     enum direction direction;
     /* stages of the chunks before and after it; NO_STAGE: there is none */
     int previous_stage, next_stage;

@@ -21,6 +21,7 @@ struct proof {
     const struct instrs *list;
     struct known *known; /* [instruction] */
     int *place;          /* [instruction] its index within its lane */
+    /* [opcode][slot_key()]: index of the instruction; NO_INSTR: there is none */
     int *found[NUM_OPCODES];
     struct err *err;
 };

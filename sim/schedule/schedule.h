@@ -60,9 +60,9 @@ struct generator {
     /* The largest number of microbatches in flight at any time, for the stage's chunk in a round.
      * NULL: the same as of_round. */
     int (*most_of_round)(const struct schedule_shape *shape, int stage, int round);
-    /* How many of the microbatch-chunks of in_flight() wait only for BACKWARD_WEIGHT, and so hold
-     * fewer activations, per chunk. The BACKWARD_INPUT after the peak adds one. NULL: the backward
-     * is not split. */
+    /* For each chunk of a stage: how many of its microbatches in in_flight() wait only for
+     * BACKWARD_WEIGHT, and so hold fewer activations. The BACKWARD_INPUT after the peak adds one.
+     * NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
     /* The number of backwards of the stage's chunk in a round that are paired with a forward of the
      * stage's other chunk. NULL: the schedule has no pairs. */

@@ -37,7 +37,8 @@ double textbook_model_flops(const struct model *model, struct textbook_batch bat
 double textbook_causal_flops(const struct model *model, struct textbook_batch batch);
 double textbook_selective_flops(const struct model *model, struct textbook_batch batch);
 
-/* FLOPs of one token by PaLM's convention, which MosaicML's MFU uses: attention not halved. */
+/* FLOPs of one token by PaLM's convention, which MosaicML's MFU uses: the FLOPs of attention are
+ * not halved for a causal mask. */
 double textbook_palm_token_flops(const struct model *model, double parameters, int seq);
 
 /* Seconds for `flops` at `utilization` (0..1) of the peak, and the utilization at which they take
