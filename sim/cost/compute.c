@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* The largest number of parts into which the inner dimension is split when there are few output
- * tiles, so that each part has its own thread blocks. */
+/* When there are few output tiles, the inner dimension is split into parts with their own thread
+ * blocks: at most MAX_SPLIT_K parts, each at least LEAST_PART_K long. */
 enum { MAX_SPLIT_K = 8, LEAST_PART_K = 512 };
 
 static double larger(double a, double b)

@@ -24,8 +24,8 @@ struct dispatch_rate {
  * are from hybrid-ep@94a9f8f docs/README_Hybrid-EP.md, measured on H100 over InfiniBand (8 SMs),
  * and within the NVLink of B200 (DeepEP, 24 SMs) and GB200 (hybrid-EP, 32 SMs), which moves 900
  * GB/s. Hybrid-EP was not measured within an H100's NVLink, so its Hopper row is that of B200 with
- * 16 SMs. Rates within NVLink are scaled by the NVLink bandwidth of the group's GPU over that of
- * the measured GPU. */
+ * 16 SMs. Rates within NVLink are multiplied by the NVLink bandwidth of the group's GPU and divided
+ * by that of the measured GPU. */
 static const struct dispatch_rate rates[] = {
     { DISPATCHER_DEEPEP, ARCH_HOPPER, false, 8, 153, 158, 200 },
     { DISPATCHER_DEEPEP, ARCH_HOPPER, true, 16, 43, 43, 0 },

@@ -451,8 +451,8 @@ double gpu_usable_bytes(const struct gpu *gpu);
 /* Bandwidth of all network cards of a host; 0 if there is no network. */
 double cluster_host_network_bytes_per_s(const struct cluster *cluster);
 
-/* Rate at which a host writes to storage: the cluster's value or 2 GB/s, but at most the rate of
- * the host's network cards. */
+/* Rate at which a host writes to storage: the value in the cluster's file. If it states none, 2
+ * GB/s or, if that is less, the rate of the host's network cards. */
 double cluster_host_storage_bytes_per_s(const struct cluster *cluster);
 /* The rate at which `hosts` hosts together write, at most the storage's limit; and whether this
  * rate is based on the assumed 2 GB/s per host. */

@@ -182,8 +182,8 @@ static bool is_weight_half(const struct op *op)
 }
 
 /* Some of a list's ops as a separate list. Each op waits for its original `after` or, if that was
- * removed, for the last op before it in the new list. Ops that overlapped removed ops now overlap
- * nothing. */
+ * removed, for the last op of the new list that stood before the removed one. Ops that overlapped
+ * removed ops now overlap nothing. */
 static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + 1) };

@@ -25,8 +25,9 @@ enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_FURTHER = 8 };
 
 #define CLASS(name) ((int)(offsetof(struct error_widths, name) / sizeof(double)))
 
-/* Whether two plans' matrix products have the same shapes: they depend on a rank's tokens per
- * microbatch and the number of tensor ranks. */
+/* Whether two plans' matrix products have the same shapes, which depend on a rank's tokens per
+ * microbatch and on the numbers of tensor and expert ranks, and the same precision and attention
+ * kernel. */
 static bool has_same_shapes(const struct plan *a, const struct plan *b)
 {
     return a->tp == b->tp && a->ep == b->ep && a->etp == b->etp &&

@@ -215,7 +215,8 @@ double evaluation_mean_floor_s(const struct evaluation *w)
     return is_whole ? passes_s / (1 - pow(1 - 1 / m, p)) : passes_s * m / p;
 }
 
-/* Returns m W / p, the bound that holds for any number of chunks, with one chunk per stage. */
+/* Returns m W / p. W has the host's overhead of one chunk per stage, the fewest, so the bound holds
+ * for any number of chunks. */
 static double chunks_floor_s(const struct evaluation *w,
                              double (*piece_s)(const struct evaluation *w, int piece))
 {

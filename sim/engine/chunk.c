@@ -26,8 +26,8 @@ struct pass {
 
 /* How long the GPU waits for a host that needs `issue_s` to launch work of `gpu_s`. Both times
  * vary, so if they are close the launch queue sometimes runs empty, and the total exceeds the
- * longer of the two. It is modelled as (gpu^4 + issue^4)^(1/4): a fifth more than the longer if
- * both are equal, a hundredth more if one is twice the other. Layers traced by vTrain agree. */
+ * longer of the two. It is modelled as (gpu^4 + issue^4)^(1/4): 19 % more than the longer if both
+ * are equal, 1.5 % more if one is twice the other. Layers traced by vTrain agree. */
 static double waiting_s(double gpu_s, double issue_s)
 {
     double gpu2 = gpu_s * gpu_s;
@@ -192,8 +192,8 @@ static double gathering_s(const struct profile *profile, const struct layers *la
     return sum_s + comms->of_kind[held->first_kind].reduce_s;
 }
 
-/* Time of a pass whose layers have the transfers `comms`, which the plan's ZeRO stage prefetches or
- * exposes. */
+/* Time of a pass whose layers have the transfers `comms`. They are exposed unless gathers overlap
+ * compute (OVERLAP_PARAM); the stack's prefetch then decides whether gathers run ahead. */
 static double sharded_s(const struct evaluation *w, double compute_s, const struct layers *layers,
                         const struct layer_comms *comms)
 {
@@ -209,8 +209,8 @@ static double sharded_s(const struct evaluation *w, double compute_s, const stru
 }
 
 /* The mean time of a pass over a step's microbatches: `times` of them have the transfers `comms`,
- * the others have the transfers `rest`. The mean suffices, as this case has a single stage, where
- * only the sum matters. */
+ * the others have the transfers `rest`. The mean suffices: microbatches differ only with a single
+ * stage, where only the sum of the passes matters. */
 static double mean_sharded_s(const struct evaluation *w, double compute_s,
                              const struct layers *layers, const struct layer_comms *comms,
                              const struct layer_comms *rest, double times)

@@ -27,7 +27,8 @@ struct jitter {
                              number (exchange_waits_for) */
 };
 
-/* A stage's slowdown by its own slowest chip, relative to the job's slowest chip. */
+/* A stage's slowdown by its own slowest chip, relative to the expected slowdown by the job's
+ * slowest chip. */
 double jitter_chips(const struct jitter *jitter, int stage);
 
 /* Slowdown of one pass, the index-th instruction of its list. Measured passes already include the

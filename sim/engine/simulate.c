@@ -21,7 +21,7 @@ struct evaluator {
      * next one */
     int num_gpus;
     double model_flops; /* of a step */
-    double slowdown;    /* factor on compute by the slowest chip */
+    double slowdown;    /* factor on compute times: synchronous ranks wait for the slowest chip */
     struct pieces_memo pieces;
     struct pipeline_cache pipeline;
     /* Room for one plan's arrays. */
@@ -203,8 +203,9 @@ static double unscaled_step_s(struct evaluator *e, const struct evaluation *w)
     return stages_s + evaluation_once_s(w);
 }
 
-/* Whether passes wait for the sends before them. In Megatron they do in plain 1F1B and do not in
- * the interleaved schedule; in the project's executor (exec/run/step.c) they never do. */
+/* Whether passes wait for the sends before them. They do unless messages between stages overlap
+ * compute (OVERLAP_P2P). Megatron can overlap them only in the interleaved schedule, the project's
+ * executor (exec/run/step.c) in every schedule. */
 static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
 {
     bool can_overlap = plan->vpp > 1 || stack_runtime(stack)->sends_ahead;

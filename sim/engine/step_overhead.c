@@ -1,5 +1,6 @@
-/* A step's fixed cost: the host's overhead, minus the waiting for other data ranks that a gradient
- * exchange saves in comparison with all-reduce. */
+/* A step's fixed cost: the host's overhead, the waiting for ranks with longer documents and a
+ * reference model's forwards, minus the waiting for other data ranks that a gradient exchange saves
+ * in comparison with all-reduce. */
 #include "sim/cost/straggler.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/simulate_part.h"
@@ -43,7 +44,7 @@ static double working_share(const struct profile *profile, const struct passes *
 }
 
 /* The share of the waiting with all-reduce that the plan's exchange saves. `expected`: the expected
- * maximum of its replicas' deviations. */
+ * maximum of the replicas' deviations, in standard deviations. */
 static double spared_share(const struct evaluation *w, double expected)
 {
     const struct exchange *exchange = &w->plan->exchange;

@@ -169,7 +169,8 @@ static bool can_begin_early(const struct evaluation *w)
 }
 
 /* Gradients are sent in the buckets of an overlapped reduction, each with its own messages;
- * compression is fully exposed. Returns the time of the messages, overlapped or exposed. */
+ * compression is fully exposed. Returns the time of the messages with gradients, overlapped or
+ * exposed. */
 static double add_exchange(const struct evaluation *w, struct stage_tail *tail, int stage,
                            double parameters)
 {
@@ -230,8 +231,8 @@ static struct data_comm step_comm(const struct evaluation *w, int stage,
                               held_tensors(&held, w->pieces));
 }
 
-/* Exposed time of gathers. ZeRO-3 gathers each layer during the forward of the layer before, in a
- * step's first forwards. */
+/* Exposed time of gathers. If ZeRO-3 gathers once per step, it gathers each layer during the
+ * forward of the layer before, in the step's first forwards. */
 static double visible_gather_s(const struct evaluation *w, double gather_s, double bytes, int stage)
 {
     if (!plan_keeps_gathered(w->plan))

@@ -15,8 +15,9 @@ enum tier { TIER_SEEN, TIER_NEW_STACK, TIER_NEW_GPU, NUM_TIERS };
 extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu" */
 
 /* The tier is that of a new GPU if the profile was not fitted to runs on that GPU, whatever the
- * stack. Every stack is new for models with experts, as no runs with experts have been fitted yet.
- * The project's own executor counts as measured on a machine that `calibrate` measured. */
+ * stack. Every stack is new for models with experts, as no runs with experts have been fitted yet,
+ * and for models with another feature that no measured run has (model_unmeasured). The project's
+ * own executor counts as measured on a machine that `calibrate` measured. */
 enum tier system_tier(const struct system *system, const struct model *model);
 
 /* Writes a sentence such as "no run of torchtitan has been measured ...". */

@@ -4,7 +4,8 @@
 
 #include "sim/cost/piece.h"
 
-/* Parameters of one tensor rank in the layers that a stage, or the whole model, holds. */
+/* Parameters of one tensor rank in the layers that a stage, or the whole model, holds, including
+ * the blocks of modules for later tokens. */
 double held_layer_parameters(const struct holding *held, const struct pieces *pieces);
 /* Parameters in all held pieces (layers, embedding, head), in total and of experts. A tied head
  * counts only if it is a separate copy. */
@@ -24,8 +25,8 @@ double kept_layers_bytes(const struct plan *plan, const struct piece_cost *layer
 double held_kept_bytes(const struct plan *plan, const struct holding *held,
                        const struct pieces *pieces);
 /* Bytes of activations that stay on the GPU while a chunk's activations are offloaded, for one
- * direction: those of the layer in use and of the layer being copied. The two layers that keep the
- * most are counted. */
+ * direction: those of the layer in use and of the layer being copied. Both count as a layer that
+ * keeps the most. */
 double held_offload_bytes(const struct plan *plan, const struct holding *held,
                           const struct pieces *pieces);
 /* held_weights of a stage. */

@@ -194,9 +194,10 @@ static double waiting_logits_bytes(const struct memory_input *in)
     return in->pieces->logits * fmin(4, plan_logit_bytes(in->plan, &in->system->stack));
 }
 
-/* Corrects for a split backward. A microbatch between BACKWARD_INPUT and BACKWARD_WEIGHT keeps only
- * the operands of its weight gradients and no logits, but so far it was counted with all that its
- * forward kept. If the operands take more than that, the peak is after the next BACKWARD_INPUT. */
+/* How a split backward changes what a chunk keeps (correct_for_waiting). A microbatch between
+ * BACKWARD_INPUT and BACKWARD_WEIGHT keeps only the operands of its weight gradients and no logits,
+ * but so far it was counted with all that its forward kept. If the operands take more than that,
+ * the peak is after the next BACKWARD_INPUT. */
 struct between_halves {
     double whole_bytes;  /* bytes that a microbatch keeps until its input gradients are computed */
     double excess_bytes; /* change of these bytes when the input gradients are computed; may be
@@ -313,7 +314,8 @@ static double logits_bytes(const struct memory_input *in, int held)
     double backward_bytes = counts_passes(in) ? 0 : pieces->at[PIECE_HEAD].moment_bytes;
     double others = held * in->model->mtp;
     double at_loss_bytes = each_bytes;
-    /* the last of these logits are kept until the model's own logits are computed (gpt_model.py) */
+    /* the logits of the last module for later tokens are kept until the model's own logits are
+     * computed (Megatron Core, gpt_model.py) */
     if (others > 0)
         at_loss_bytes += pieces->logits * precision_bytes(in->plan->precision);
     return (held - 1) * each_bytes + others * waiting_logits_bytes(in) +
@@ -571,7 +573,7 @@ static struct stage_memory at_peak(const struct memory_input *in, int stage,
     return larger(peak, at_step(in, stage, memory));
 }
 
-/* The input of the plan in which all stages recompute what this one does. */
+/* The memory input with the plan in which all stages recompute what this stage recomputes. */
 static struct memory_input of_stage(const struct memory_input *in, int stage, struct plan *plan)
 {
     struct memory_input own = *in;
@@ -781,7 +783,8 @@ static struct sets_stage sets_stage_of(const struct memory_input *in, int stage,
 }
 
 /* Whether the sum that sets_least_bytes computes is a lower bound of a stage's peak. It is if
- * activations are on the GPU, backwards are not split, and gradients exist all the time. */
+ * activations are on the GPU, backwards are not split, gradients exist all the time, all stages
+ * repeat the same modules, and the runtime's passes are not walked op by op (walks_passes). */
 static bool sets_have_bounds(const struct memory_input *in)
 {
     return falls_by_stage(in) && !counts_passes(in) && !plan_lists_parts(in->plan) &&

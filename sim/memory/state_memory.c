@@ -176,8 +176,8 @@ double mean_state_bytes(const struct memory_input *in)
     struct holding held = model_counts(in->plan, in->model);
     struct held_matrices none = { 0 };
     if (in->plan->mtp_place ==
-        /* if modules for later tokens are on another stage, they may share the table of the
-         * embedding or the head */
+        /* modules for later tokens on another stage than the head may share the table of the
+           embedding or of the head, so their own copy does not count in a lower bound */
         MTP_APART)
         held.count[PIECE_LATER_EMBEDDING] = 0;
     double owned = owned_parameters(in->plan, held_trained(&held, in->pieces), &none);
