@@ -66,8 +66,8 @@ static double most_load(const struct routed *routed, double ranks)
     return ranks * fmin(1, routed->experts / ranks / routed->topk);
 }
 
-/* The largest load over the mean when the experts are divided into `ranks` equal parts; it is the
- * largest of ranks x `times` loads. */
+/* The largest load divided by the mean load when the experts are divided into `ranks` equal parts:
+ * the largest of ranks x `times` loads. */
 static double factor_of(const struct routing *routing, const struct routed *routed, double ranks,
                         double times)
 {

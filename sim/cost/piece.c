@@ -675,8 +675,8 @@ static double logits_block_bytes(const struct piece_question *question,
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 
-/* The model whose experts have the load of the busiest rank, summed over all layers. This rank has
- * the memory peak. */
+/* The model in which the experts of a rank have the largest load that any rank has in any layer.
+ * That rank has the memory peak. */
 static struct model model_of_peak(struct rank_share share, const struct model *model)
 {
     struct model peak = *model;
@@ -687,7 +687,7 @@ static struct model model_of_peak(struct rank_share share, const struct model *m
     return peak;
 }
 
-/* A piece with the memory of the first one and the times of the second. */
+/* A piece with the memory of `cost` and the times of `times`. */
 static struct piece_cost with_times(struct piece_cost cost, const struct piece_cost *times)
 {
     cost.forward = times->forward;

@@ -28,8 +28,8 @@ extern const size_t num_provenance_fields;
 bool provenance_read(const json_t *object, bool is_measured, struct provenance *out,
                      struct err *err);
 
-/* Adds text like "products, memory fitted here; attention, network datasheet", or only the word if
- * all groups have the same. */
+/* Adds text like "products, memory: fitted here; attention, network: datasheet", or only the word
+ * if all groups have the same. */
 void provenance_words(const struct provenance *provenance, struct text *out);
 
 #endif

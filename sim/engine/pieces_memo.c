@@ -1,6 +1,6 @@
 /* A cache of the costs of a model's pieces (layers, embedding, head). It has three hash tables: by
  * the placement of the ranks on nodes, by the links that this placement gives the groups of ranks,
- * and, for single pieces, by what that piece depends on. */
+ * and, for single pieces, by what the single piece depends on. */
 #include "sim/engine/pieces_memo.h"
 
 #include <stdlib.h>

@@ -14,8 +14,7 @@
 #include <math.h>
 
 /* A chunk's cost without messages, which have instructions of their own. Recompute has its own
- * instruction when whole layers are recomputed; the attention core's recompute stays in the
- * backward. */
+ * instruction when whole layers are recomputed; selective recompute stays in the backward. */
 static struct chunk_cost chunk_cost(const struct evaluation *w, int chunk)
 {
     struct chunk_time time = chunk_time(w, chunk);

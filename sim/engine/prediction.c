@@ -38,7 +38,7 @@ void fill_memory(const struct evaluation *w, struct stage_memory *stages, struct
     p->p_oom = memory_risk(w->system, p->peak_memory_bytes);
 }
 
-/* The stage whose compute takes longest. */
+/* The stage whose passes take longest, with the messages that block them. */
 static int busiest_stage(const struct evaluation *w)
 {
     int busiest = 0;
