@@ -15,7 +15,7 @@ enum attention_kind {
     ATTENTION_CHUNK,     /* each token attends to itself and the earlier tokens of its chunk of
                             attention_chunk tokens */
     ATTENTION_SPARSE,    /* each token attends to the index_topk tokens that the block's indexer
-                            chooses    (DeepSeek-V3.2) */
+                            chooses (DeepSeek-V3.2) */
     ATTENTION_DELTA,     /* a gated delta rule with a state instead of attention (Qwen3-Next) */
     ATTENTION_LIGHTNING, /* linear attention with a gate and a norm (MiniMax-01) */
     ATTENTION_MAMBA,     /* the state-space scan of Mamba-2 instead of attention */
@@ -24,9 +24,9 @@ enum attention_kind {
     ATTENTION_NONE,      /* the block has no attention */
     ATTENTION_BLOCKS,    /* the sequence is cut into blocks of attention_block tokens, and a token
                             attends to attention_blocks of them: its own up to itself, and earlier
-                            ones    (Child et al. 2019) */
+                            ones (Child et al. 2019) */
     ATTENTION_LOW_RANK,  /* keys and values are projected along the sequence to attention_rank rows,
-                            and each token attends to all of them    (Wang et al. 2020, Linformer) */
+                            and each token attends to all of them (Wang et al. 2020, Linformer) */
 };
 enum feed_forward_kind {
     FEED_FORWARD_DENSE,

@@ -22,15 +22,15 @@ struct documents documents_of_lengths(const double *lengths, const double *times
                                       double seq);
 
 /* The moments of gamma-distributed lengths, the distribution of greatest entropy with a given mean
- * and mean logarithm; cv is the standard deviation over the mean: E l^k / mean^k = product over j <
- * k of 1 + j cv^2. */
+ * and mean logarithm; cv is the standard deviation divided by the mean: E l^k / mean^k = product
+ * over j < k of 1 + j cv^2. */
 struct documents documents_of_spread(double mean, double cv);
 
 /* The length of a sequence of one document with the same mean attention work per token as these
  * documents: sum l^2 / sum l, at most `seq`. */
 double documents_attended(const struct documents *documents, double seq);
 
-/* Variance over squared mean of the attention work of `tokens` consecutive tokens. */
+/* Variance of the attention work of `tokens` consecutive tokens, divided by its squared mean. */
 double documents_variance(const struct documents *documents, double tokens);
 
 #endif
