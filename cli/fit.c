@@ -4,7 +4,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "calibration/fit/fitted_file.h"
-#include "calibration/fit/shifts.h"
+#include "calibration/fit/source_shifts.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
 #include "cli/score/fit_view.h"

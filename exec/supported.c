@@ -3,7 +3,7 @@
 
 #include "base/length.h"
 #include "models/blocks.h"
-#include "models/training.h"
+#include "models/trained_weights.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/fold.h"
 #include "sim/plan/state_share.h"

@@ -39,7 +39,7 @@ struct block_kind {
     int heads, kv_heads, head_dim, ffn; /* as in struct model */
     int attention;                      /* enum attention_kind */
     int feed_forward;                   /* enum feed_forward_kind */
-    int gradient;                       /* enum block_gradient (models/trained.h); derived */
+    int gradient;                       /* enum block_gradient (models/trainable.h); derived */
 };
 
 struct block_run {

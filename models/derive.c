@@ -1,6 +1,6 @@
 /* Fills in values that a model's file omits; reads and writes such files. */
 #include "models/blocks.h"
-#include "models/training.h"
+#include "models/trained_weights.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* The op lists of the output head and the loss. A row block is a part of a microbatch's rows for
  * which the logits are computed at once. */
 #include "models/layer_part.h"
-#include "models/trained.h"
+#include "models/trainable.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 
 #include "models/blocks.h"
 #include "models/layer_part.h"
-#include "models/trained.h"
+#include "models/trainable.h"
 
 const char *const fusion_names[NUM_FUSIONS + 1] = {
     "bias_gelu", "residual",         "residual_norm", "softmax",    "cross_entropy",

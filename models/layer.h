@@ -10,7 +10,7 @@
 #include "models/model.h"
 #include "models/op.h"
 #include "models/precision.h"
-#include "models/storage.h"
+#include "models/quantised_storage.h"
 #include "models/unfused.h"
 
 /* The sizes on one rank. layer_dims() gives the unsharded sizes. */

@@ -3,7 +3,7 @@
  * every half of a block adds its output. */
 #include "models/layer_part.h"
 
-#include "models/trained.h"
+#include "models/trainable.h"
 
 #include <assert.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #define MODELS_LAYER_PART_H
 
 #include "models/layer.h"
-#include "models/trained.h"
+#include "models/trainable.h"
 
 /* An op list under construction, and the settings that its ops share. */
 struct builder {

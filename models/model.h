@@ -126,8 +126,8 @@ struct model {
      * heads' inputs pass first. */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv;
 
-    /* Trained weights (models/trained.h). lora > 0: only adapters of that rank are trained, at the
-     * linear layers that `trained` names, or at all of them if `trained` is empty. lora 0: the
+    /* Trained weights (models/trainable.h). lora > 0: only adapters of that rank are trained, at
+     * the linear layers that `trained` names, or at all of them if `trained` is empty. lora 0: the
      * weights that `trained` names are trained, or the last trained_layers blocks and the head. If
      * all three are 0 or empty, every weight is trained. */
     int lora, trained_layers;

@@ -71,7 +71,7 @@ extern const struct op_kind_info op_kind_infos[NUM_OP_KINDS];
 enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 
 /* The module of a block that an op belongs to; selective recompute selects some of these modules
- * (models/replay.h). */
+ * (models/recompute.h). */
 enum op_region {
     REGION_REST,
     REGION_ATTENTION_CORE,
@@ -209,7 +209,7 @@ struct op_weight {
     bool feeds_stream;  /* the output of the weight's layer is added to the residual stream */
     bool is_frozen;     /* has no gradient */
     bool is_of_adapter; /* belongs to an adapter: one of two narrow products beside a linear layer
-                           (models/trained.h) */
+                           (models/trainable.h) */
     bool is_of_experts; /* an expert's weight: its gradient is reduced over other ranks than those
                            of dense weights */
 };

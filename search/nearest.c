@@ -2,7 +2,7 @@
  * on which some plan fits. */
 #include "search/method.h"
 
-#include "models/training.h"
+#include "models/trained_weights.h"
 #include "sim/memory/state_memory.h"
 
 /* fewest_gpus tries each divisor of a node's number of GPUs, each number of nodes up to

@@ -2,7 +2,7 @@
  * attention's core.
  *
  * In a space with picks_modules, a candidate with selective recompute represents all sets of the
- * model's modules (models/replay.h). A set that contains another one repeats more, so it is no
+ * model's modules (models/recompute.h). A set that contains another one repeats more, so it is no
  * faster. So the best set is among the least sets that fit, which have no proper subset that fits.
  * All stages repeat the same modules, as in Megatron-Core, whose recompute_modules is one list of
  * the whole model (transformer_config.py); search/uneven/stages.h chooses the modules of each stage

@@ -3,7 +3,7 @@
 #include "search/walk.h"
 
 #include "base/parallel.h"
-#include "models/training.h"
+#include "models/trained_weights.h"
 #include "search/evaluators.h"
 #include "search/parts.h"
 #include "search/room.h"

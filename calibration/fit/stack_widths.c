@@ -44,7 +44,8 @@ static int compare_cases(const void *a, const void *b)
 }
 
 /* Whether the row is held out and its stack and GPU were measured. Errors of other rows include a
- * shift (an error that all rows of a source share), which calibration/fit/shifts.h treats. */
+ * shift (an error that all rows of a source share), which calibration/fit/source_shifts.h treats.
+ */
 static bool counts(const struct run_case *of, const char *without, const struct fit_result *results,
                    int num_results)
 {

@@ -11,7 +11,7 @@
 #include "sim/engine/tier.h"
 
 /* Change of a source's shift with the width of a rank's slice of a matrix
- * (calibration/fit/shifts.h). */
+ * (calibration/fit/source_shifts.h). */
 struct slice_trend {
     double width; /* half width of its 90 % interval, in log time, per factor e */
     double usual; /* columns at which the shift is the source's */

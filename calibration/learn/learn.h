@@ -22,7 +22,7 @@
 #ifndef CALIBRATION_LEARN_LEARN_H
 #define CALIBRATION_LEARN_LEARN_H
 
-#include "calibration/fit/shifts.h"
+#include "calibration/fit/source_shifts.h"
 #include "sim/cost/learned.h"
 
 /* In log time. */

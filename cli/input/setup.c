@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "cli/input/planfile.h"
 #include "cli/input/setup_part.h"
-#include "models/training.h"
+#include "models/trained_weights.h"
 #include "sim/cost/runtime.h"
 #include "sim/plan/state_share.h"
 

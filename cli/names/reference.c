@@ -18,7 +18,7 @@
 #include "sim/cost/hardware.h"
 #include "sim/cost/unfused.h"
 #include "sim/plan/axes.h"
-#include "sim/plan/context.h"
+#include "sim/plan/context_axis.h"
 #include "sim/plan/tokens.h"
 #include "sim/schedule/schedule.h"
 #include "sim/textbook/estimate.h"

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/statistics.h"
-#include "calibration/fit/shifts.h"
+#include "calibration/fit/source_shifts.h"
 #include "cli/score/validation.h"
 
 #include <limits.h>

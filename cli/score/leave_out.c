@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "calibration/fit/shifts.h"
 #include "calibration/fit/shipped_runs.h"
+#include "calibration/fit/source_shifts.h"
 #include "cli/input/command.h"
 #include "cli/print/terminal.h"
 

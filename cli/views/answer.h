@@ -2,7 +2,7 @@
 #ifndef CLI_VIEWS_ANSWER_H
 #define CLI_VIEWS_ANSWER_H
 
-#include "cli/views/amounts.h"
+#include "cli/views/days_and_dollars.h"
 
 /* The object of one plan. With with_plan it includes the plan file's object as "plan". */
 json_t *prediction_json(const struct setup *setup, const struct plan *plan,

@@ -4,7 +4,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/views/amounts.h"
+#include "cli/views/days_and_dollars.h"
 #include "search/effective.h"
 
 #include <math.h>

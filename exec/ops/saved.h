@@ -9,14 +9,14 @@
 #define EXEC_OPS_SAVED_H
 
 #include "base/arena.h"
-#include "models/replay.h"
+#include "models/recompute.h"
 
 #include <stddef.h>
 
 /* What a piece keeps between forward and backward. */
 enum keeping {
     KEEP_ALL,
-    KEEP_SOME,    /* selective recompute: the values that models/replay.h keeps */
+    KEEP_SOME,    /* selective recompute: the values that models/recompute.h keeps */
     KEEP_INPUT,   /* full recompute */
     KEEP_NOTHING, /* recomputed together with the layers before it, from the input of the first of
                    * them */

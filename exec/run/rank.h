@@ -8,12 +8,12 @@
 #include "exec/chunk.h"
 #include "exec/comm/groups.h"
 #include "exec/divergence.h"
+#include "exec/loss_spike.h"
 #include "exec/ops/store.h"
 #include "exec/pass_graphs.h"
+#include "exec/run/between_steps.h"
 #include "exec/run/exchanged_bytes.h"
-#include "exec/run/rank_reduce.h"
 #include "exec/run/run_setup.h"
-#include "exec/spike.h"
 #include "sim/schedule/timeline.h"
 
 struct rank;
@@ -46,7 +46,7 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
                struct err *err);
 
 /* Whether a step's mean loss is a spike by the limit setup.spike. If not, the loss is added to the
- * statistics (exec/spike.h). Fills in kind, loss, mean and deviation. */
+ * statistics (exec/loss_spike.h). Fills in kind, loss, mean and deviation. */
 bool rank_sees_spike(struct rank *rank, double loss, struct divergence *out);
 
 /* Counts of passes in all steps so far; zeros without graphs. */

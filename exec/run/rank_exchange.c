@@ -3,9 +3,9 @@
  * data ranks. */
 #include "exec/run/rank_exchange.h"
 
+#include "exec/run/between_steps.h"
 #include "exec/run/data_bytes.h"
 #include "exec/run/exchanged_bytes.h"
-#include "exec/run/rank_reduce.h"
 
 /* A chunk's weights or gradients in one array, as exchange methods need them. */
 struct chunk_exchange {

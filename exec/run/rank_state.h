@@ -5,9 +5,9 @@
 #include "exec/comm/groups.h"
 #include "exec/exchange/exchanger.h"
 #include "exec/feed.h"
+#include "exec/loss_spike.h"
 #include "exec/pass_graphs.h"
 #include "exec/run/run_setup.h"
-#include "exec/spike.h"
 #include "kernels/host/loss_scale.h"
 
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 #include "exec/comm/comm.h"
 #include "exec/device/kernels.h"
 #include "exec/exchange/hostile.h"
-#include "exec/rate.h"
+#include "exec/learning_rate.h"
 #include "exec/tokens.h"
 #include "sim/schedule/schedule.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/statistics.h"
 #include "models/precision.h"
-#include "models/replay.h"
+#include "models/recompute.h"
 #include "sim/engine/simulate.h"
 #include "sim/plan/ranks.h"
 

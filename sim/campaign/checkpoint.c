@@ -1,7 +1,7 @@
 /* The bytes of a checkpoint, and the time to copy it to the host, to a peer and to storage. */
 #include "sim/campaign/checkpoint.h"
 
-#include "models/training.h"
+#include "models/trained_weights.h"
 
 #include "sim/plan/state_share.h"
 

@@ -411,10 +411,11 @@ struct stack {
     bool norms_in_products, norm_reads_twice; /* as in struct layer_options (models/layer.h) */
     bool user_buffers; /* overlapped tensor collectives run in pieces (sim/cost/user_buffers.h) */
     /* if linear layers multiply in fewer than 16 bits, how values are kept for the backward
-     * (models/storage.h): enum input_store, and enum storage for attention's output and for the
-     * inputs of activations */
+     * (models/quantised_storage.h): enum input_store, and enum storage for attention's output and
+     * for the inputs of activations */
     int input_store, attention_store, activation_store;
-    bool remakes_activations, transposes_apart; /* as in struct stores (models/storage.h) */
+    bool remakes_activations,
+        transposes_apart; /* as in struct stores (models/quantised_storage.h) */
     /* full recompute also repeats ops whose results the backward does not read */
     bool recomputes_unread;
     bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */

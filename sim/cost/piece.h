@@ -10,7 +10,7 @@
 #include "sim/cost/hardware.h"
 #include "sim/cost/list_cost.h"
 #include "sim/cost/muon.h"
-#include "sim/cost/replay_cost.h"
+#include "sim/cost/recompute_cost.h"
 #include "sim/cost/stage_weights.h"
 #include "sim/exchange/exchange.h"
 #include "sim/plan/axis.h"

@@ -23,7 +23,7 @@ struct runtime {
      * p2p_communication.py) */
     bool sends_ahead;
     bool runs_in_place;  /* whether selective recompute follows the executor's rules instead of the
-                            frameworks' ("in place": models/replay.h) */
+                            frameworks' ("in place": models/recompute.h) */
     bool is_a_core;      /* whether the core that computes also launches ops, sends and receives */
     bool widens_16_bits; /* whether 16-bit products run at the fp32 rate, unless the GPU's file
                             states another */

@@ -2,7 +2,7 @@
  * reductions and gathers of data ranks, and of the optimizer. */
 #include "sim/engine/evaluation.h"
 
-#include "models/training.h"
+#include "models/trained_weights.h"
 
 #include "sim/cost/exchange.h"
 #include "sim/cost/group_links.h"

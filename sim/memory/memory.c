@@ -5,7 +5,7 @@
 
 #include "base/length.h"
 #include "models/blocks.h"
-#include "models/training.h"
+#include "models/trained_weights.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/runtime.h"

@@ -2,7 +2,7 @@
 #include "sim/plan/holding.h"
 
 #include "models/blocks.h"
-#include "models/training.h"
+#include "models/trained_weights.h"
 #include "sim/plan/fold.h"
 
 #include <string.h>

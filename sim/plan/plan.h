@@ -12,7 +12,7 @@
 #include "models/model.h"
 #include "models/op.h"
 #include "models/precision.h"
-#include "models/replay.h"
+#include "models/recompute.h"
 #include "sim/exchange/exchange.h"
 #include "sim/schedule/placement.h"
 

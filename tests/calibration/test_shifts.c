@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "calibration/fit/shifts.h"
+#include "calibration/fit/source_shifts.h"
 #include "calibration/fit/unseen.h"
 
 #include <math.h>

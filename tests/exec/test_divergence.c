@@ -1,8 +1,8 @@
 /* Tests learning rates, the detection of loss spikes, and messages about failed runs. */
 #include "exec/divergence.h"
-#include "exec/rate.h"
+#include "exec/learning_rate.h"
+#include "exec/loss_spike.h"
 #include "exec/run/rank_state.h"
-#include "exec/spike.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 

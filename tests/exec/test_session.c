@@ -1,7 +1,7 @@
 /* Compares what a session reports with the steps of its ranks. Ranks are threads. */
 #include "exec/run/session.h"
 
-#include "exec/run/rank_reduce.h"
+#include "exec/run/between_steps.h"
 #include "exec/run/rank_state.h"
 #include "sim/plan/lowering.h"
 #include "sim/plan/ranks.h"

@@ -2,7 +2,7 @@
  * attention. */
 #include "models/blocks.h"
 #include "models/layer.h"
-#include "models/replay.h"
+#include "models/recompute.h"
 
 #include "tests/exec/op_lists.h"
 #include "tests/sim/named.h"

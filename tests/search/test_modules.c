@@ -1,7 +1,7 @@
 #include "search/search.h"
 
 #include "base/text.h"
-#include "models/replay.h"
+#include "models/recompute.h"
 #include "search/method.h"
 #include "search/parts.h"
 #include "tests/draw.h"

@@ -3,7 +3,7 @@
 #include "sim/plan/holding.h"
 
 #include "models/blocks.h"
-#include "models/training.h"
+#include "models/trained_weights.h"
 #include "tests/search/random_question.h"
 #include "tests/testing.h"
 

@@ -1,4 +1,4 @@
-#include "cli/views/amounts.h"
+#include "cli/views/days_and_dollars.h"
 
 #include "base/units.h"
 

@@ -1,5 +1,6 @@
-/* calibration/fit/shifts.h - the common error (shift) of predictions for a source that was left out
- * of the fit, by tier. The tier says whether other sources measured the same stack and GPU.
+/* calibration/fit/source_shifts.h - the common error (shift) of predictions for a source that was
+ * left out of the fit, by tier. The tier says whether other sources measured the same stack and
+ * GPU.
  *
  * calibration/left_out.json holds the errors of each source left out in turn
  * (calibration/fit/leave_out.h), and quantiles over the source's rows. They are quantiles of the
@@ -20,8 +21,8 @@
  * width t sqrt(sum b^2 / n) |ln(x / usual)|, with t the 95 % quantile of Student's t distribution
  * and `usual` the mean slice of the sources. So predictions far from all measured slices are less
  * certain. */
-#ifndef CALIBRATION_FIT_SHIFTS_H
-#define CALIBRATION_FIT_SHIFTS_H
+#ifndef CALIBRATION_FIT_SOURCE_SHIFTS_H
+#define CALIBRATION_FIT_SOURCE_SHIFTS_H
 
 #include "base/text.h"
 #include "calibration/fit/leave_out.h"

@@ -1,4 +1,4 @@
-#include "models/training.h"
+#include "models/trained_weights.h"
 
 #include "base/arena.h"
 #include "models/blocks.h"

@@ -1,6 +1,6 @@
 /* Finds shifts. The shift is the error that all runs of a source (a publication) have in common. A
  * tier says whether other sources measured the same stack and the same GPU. */
-#include "calibration/fit/shifts.h"
+#include "calibration/fit/source_shifts.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -1,4 +1,4 @@
-#include "sim/cost/replay_cost.h"
+#include "sim/cost/recompute_cost.h"
 
 #include "sim/cost/piece.h"
 #include "tests/sim/named.h"

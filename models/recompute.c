@@ -1,6 +1,6 @@
 /* Which ops selective recompute replays, that is runs again in the backward, and how much memory
  * this frees. */
-#include "models/replay.h"
+#include "models/recompute.h"
 
 #include <math.h>
 #include <string.h>

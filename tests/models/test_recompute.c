@@ -1,6 +1,6 @@
 /* Compares the ops that selective recompute repeats, and the memory that it frees, with counts by
  * hand. */
-#include "models/replay.h"
+#include "models/recompute.h"
 
 #include "models/layer.h"
 #include "sim/cost/piece.h"

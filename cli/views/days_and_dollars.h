@@ -1,6 +1,7 @@
-/* cli/views/amounts.h - numbers of an answer as JSON, and the days and dollars of a training. */
-#ifndef CLI_VIEWS_AMOUNTS_H
-#define CLI_VIEWS_AMOUNTS_H
+/* cli/views/days_and_dollars.h - numbers of an answer as JSON, and the days and dollars of a
+ * training. */
+#ifndef CLI_VIEWS_DAYS_AND_DOLLARS_H
+#define CLI_VIEWS_DAYS_AND_DOLLARS_H
 
 #include "cli/input/setup.h"
 

@@ -1,4 +1,4 @@
-#include "exec/rate.h"
+#include "exec/learning_rate.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* exec/run/rank_reduce.h - operations of all ranks together between steps. */
-#ifndef EXEC_RUN_RANK_REDUCE_H
-#define EXEC_RUN_RANK_REDUCE_H
+/* exec/run/between_steps.h - operations of all ranks together between steps. */
+#ifndef EXEC_RUN_BETWEEN_STEPS_H
+#define EXEC_RUN_BETWEEN_STEPS_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-/* models/replay.h - the ops of a block that selective recompute replays (recomputes in the
+/* models/recompute.h - the ops of a block that selective recompute replays (recomputes in the
  * backward), and the memory that this frees.
  *
  * It models Megatron's --recompute-modules and torchtitan's per-op policy. A part is what selective
@@ -15,8 +15,8 @@
  * product. It does not repeat an op that has overwritten a kept value: the result is kept in the
  * value's memory. It keeps only values that are read again, while PyTorch keeps all outputs of a
  * kept op. */
-#ifndef MODELS_REPLAY_H
-#define MODELS_REPLAY_H
+#ifndef MODELS_RECOMPUTE_H
+#define MODELS_RECOMPUTE_H
 
 #include "base/arena.h"
 #include "models/op.h"

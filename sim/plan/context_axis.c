@@ -1,7 +1,7 @@
 /* Context parallelism: its axis, and its methods of exchanging keys and values. A mark is an op
  * that stands in an op list (a layer's sequence of operations) where an axis communicates; lowering
  * replaces it by collectives. */
-#include "sim/plan/context.h"
+#include "sim/plan/context_axis.h"
 
 #include "base/length.h"
 #include "models/blocks.h"

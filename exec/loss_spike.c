@@ -1,4 +1,4 @@
-#include "exec/spike.h"
+#include "exec/loss_spike.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "sim/plan/context.h"
+#include "sim/plan/context_axis.h"
 #include "sim/plan/local.h"
 #include "sim/plan/lowering.h"
 #include "tests/exec/op_lists.h"

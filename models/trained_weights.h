@@ -1,12 +1,12 @@
-/* models/training.h - the trained weights of a model: their number, and the backward passes that
- * they need.
+/* models/trained_weights.h - the trained weights of a model: their number, and the backward passes
+ * that they need.
  *
  * Blocks below the lowest trained weight need no backward. The lowest block with a trained weight
  * needs no gradient of its input. */
-#ifndef MODELS_TRAINING_H
-#define MODELS_TRAINING_H
+#ifndef MODELS_TRAINED_WEIGHTS_H
+#define MODELS_TRAINED_WEIGHTS_H
 
-#include "models/trained.h"
+#include "models/trainable.h"
 
 /* model_trained_parameters counts all trained parameters, adapters included; the second function
  * counts those of adapters. */

@@ -1,12 +1,12 @@
-/* sim/cost/replay_cost.h - what selective recompute of any set of modules (such as attention's
+/* sim/cost/recompute_cost.h - what selective recompute of any set of modules (such as attention's
  * core) costs for one block.
  *
  * The sets of modules differ only in which ops of the forward are repeated and which values are
  * freed. So the block's op lists are built and timed once, and each set is a sum over them. */
-#ifndef SIM_COST_REPLAY_COST_H
-#define SIM_COST_REPLAY_COST_H
+#ifndef SIM_COST_RECOMPUTE_COST_H
+#define SIM_COST_RECOMPUTE_COST_H
 
-#include "models/replay.h"
+#include "models/recompute.h"
 #include "sim/cost/list_cost.h"
 
 /* How one op of a backward changes the bytes that the backward holds in addition to those that the

@@ -1,11 +1,11 @@
-/* models/trained.h - which of a model's weights are trained.
+/* models/trainable.h - which of a model's weights are trained.
  *
  * A weight has the name of the op that uses it: qkv, projection, fc1, ffn_norm, embedding, logits
  * ... With adapters (LoRA, Hu et al. 2021, arXiv:2106.09685) a linear layer of a block has two
  * narrow matrix products in addition to its main one, and only the weights of these two are
  * trained. */
-#ifndef MODELS_TRAINED_H
-#define MODELS_TRAINED_H
+#ifndef MODELS_TRAINABLE_H
+#define MODELS_TRAINABLE_H
 
 #include "models/model.h"
 

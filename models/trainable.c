@@ -1,4 +1,4 @@
-#include "models/trained.h"
+#include "models/trainable.h"
 
 #include "models/blocks.h"
 

@@ -1,6 +1,6 @@
 /* Tests which weights are trained, which values are kept and reduced, and what is computed with
  * frozen weights, adapters and reference models. Expected numbers are counted by hand. */
-#include "models/training.h"
+#include "models/trained_weights.h"
 
 #include "models/blocks.h"
 #include "sim/engine/simulate.h"

@@ -1,12 +1,12 @@
-/* models/storage.h - the form in which values are kept from forward to backward if linear layers
- * are quantised. Without a recipe (struct recipe: how they are quantised) every value is kept as it
- * was computed.
+/* models/quantised_storage.h - the form in which values are kept from forward to backward if linear
+ * layers are quantised. Without a recipe (struct recipe: how they are quantised) every value is
+ * kept as it was computed.
  *
  * The weight gradient of a quantised product reads the product's input quantised along the other
  * dimension. The software keeps that copy, or it keeps a value from which the backward makes the
  * copy: the input before it was quantised, or the input of the activation that made it. */
-#ifndef MODELS_STORAGE_H
-#define MODELS_STORAGE_H
+#ifndef MODELS_QUANTISED_STORAGE_H
+#define MODELS_QUANTISED_STORAGE_H
 
 #include "models/precision.h"
 
@@ -30,9 +30,9 @@ struct stores {
     enum storage activations; /* inputs of activations */
     bool remakes_activations; /* products behind an activation keep nothing: the backward makes the
                                  activation's output again */
-    bool transposes_apart; /* kernels that quantise write one copy, along rows. Copies along
-                              columns, for weight gradients, are made in the backward by two more
-                              kernels: one transposes 16-bit values, another quantises them */
+    bool transposes_apart;    /* kernels that quantise write one copy, along rows. Copies along
+                                 columns, for weight gradients, are made in the backward by two more
+                                 kernels: one transposes 16-bit values, another quantises them */
 };
 
 /* Bytes of a kept value whose own type has `own_bytes`. */

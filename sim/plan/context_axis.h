@@ -1,12 +1,12 @@
-/* sim/plan/context.h - a table of the methods by which context ranks exchange keys, values or
+/* sim/plan/context_axis.h - a table of the methods by which context ranks exchange keys, values or
  * heads.
  *
  * Every rank holds two of 2 cp slices of a sequence, one from each end (zig-zag), so that under a
  * causal mask all ranks compute the same number of scores. In a layer's op list the attention core
  * stands between two context marks (OP_CP_ENTER and its counterpart). A method replaces the core
  * and its marks by collectives of the context group and kernel calls. */
-#ifndef SIM_PLAN_CONTEXT_H
-#define SIM_PLAN_CONTEXT_H
+#ifndef SIM_PLAN_CONTEXT_AXIS_H
+#define SIM_PLAN_CONTEXT_AXIS_H
 
 #include "models/layer.h"
 #include "sim/plan/share.h"

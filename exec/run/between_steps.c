@@ -1,6 +1,6 @@
 /* Operations that all ranks of a run do together between steps: sums of a few numbers, and signals
  * while ranks do unequal work. */
-#include "exec/run/rank_reduce.h"
+#include "exec/run/between_steps.h"
 
 #include "base/clock.h"
 #include "exec/run/lane_status.h"

@@ -1,10 +1,10 @@
-/* exec/rate.h - the learning rate of a step: linear warm-up, then cosine decay.
+/* exec/learning_rate.h - the learning rate of a step: linear warm-up, then cosine decay.
  *
  * It depends only on the step's number, so a resumed run continues with the same bits. It follows
  * Megatron-LM's OptimizerParamScheduler with --lr-decay-style cosine, but steps count from 1, so
  * the first update has a rate above 0. */
-#ifndef EXEC_RATE_H
-#define EXEC_RATE_H
+#ifndef EXEC_LEARNING_RATE_H
+#define EXEC_LEARNING_RATE_H
 
 struct rate_course {
     long warmup;  /* steps of the linear rise from 0; the last one has the peak rate; 0: none */

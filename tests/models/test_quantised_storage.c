@@ -1,9 +1,9 @@
 /* Tests the data type and form in which values are kept from the forward to the backward, against
  * counts by hand. */
-#include "models/storage.h"
+#include "models/quantised_storage.h"
 
 #include "models/blocks.h"
-#include "models/replay.h"
+#include "models/recompute.h"
 #include "sim/plan/local.h"
 #include "tests/exec/op_lists.h"
 #include "tests/sim/named.h"

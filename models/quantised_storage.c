@@ -1,4 +1,4 @@
-#include "models/storage.h"
+#include "models/quantised_storage.h"
 
 #include <stddef.h>
 

@@ -1,11 +1,11 @@
-/* exec/spike.h - detects a spike among noisy losses.
+/* exec/loss_spike.h - detects a spike among noisy losses.
  *
  * It tracks the mean and variance of the losses so far, with most weight on about the last 50
  * (exponential weights: Finch 2009, "Incremental calculation of weighted mean and variance"). The
  * trainers of OPT-175B detected spikes by eye and restarted from a checkpoint with a lower learning
  * rate (Zhang et al. 2022, section 2.5 and the logbook). */
-#ifndef EXEC_SPIKE_H
-#define EXEC_SPIKE_H
+#ifndef EXEC_LOSS_SPIKE_H
+#define EXEC_LOSS_SPIKE_H
 
 #include <stdbool.h>
 #include <stdint.h>
