@@ -39,7 +39,7 @@ const struct field level_fields[] = {
       .max = 1e3, .fallback = "1",
       .doc = "Traffic that leaves a unit of this level gets the bandwidth divided by this number." },
     { .name = "channels", .kind = FIELD_INT, AT(level, channels), .min = 0, .max = 64,
-      .fallback = "0", .doc = "NCCL's ring channels in a whole node; 0: two, or one per network card if that is more." },
+      .fallback = "0", .doc = "NCCL's ring channels of a whole node; 0: two in the level of the node, one per network card in the levels between nodes." },
     { .name = "channel_bandwidth", QUANTITY(BYTES_PER_S, level, channel_bytes_per_s), .min = 0,
       .max = 1e18, .fallback = "0 B/s",
       .doc = "Bandwidth of one channel; 0: the level's bandwidth divided by the number of channels. Each network card carries an equal number of channels." },

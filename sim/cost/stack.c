@@ -240,7 +240,7 @@ const struct field stack_fields[] = {
       .doc = "A norm before a dense sub-layer is fused into the linear layer that reads it, so "
              "recompute of layernorm does not repeat it." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(pipeline.tied_reduce), .fallback = "true",
-      .doc = "Tied embeddings are all-reduced between first and last stage." },
+      .doc = "Gradients of tied embeddings are all-reduced between first and last stage." },
     { .name = "post_validation", .kind = FIELD_BOOL, AT(pipeline.post_validation), .fallback = "false",
       .doc = "Schedules that split the backward update each stage before the norm of all gradients "
              "is known, and revert the update if the norm requires it (Qi et al. 2024, section 4)." },
