@@ -1,7 +1,7 @@
-/* interchange/target.h - the frameworks that plans are exported to and imported from.
+/* interchange/target.h - the frameworks (targets) that plans are exported to and imported from.
  *
- * To add a framework, write its table of settings, its rules, and the two functions that convert a
- * job to its arguments and back. Then add a row to targets.c. */
+ * To add a framework, write its table of settings, its rules, and the four functions of struct
+ * target. Then add a row to targets.c. */
 #ifndef INTERCHANGE_TARGET_H
 #define INTERCHANGE_TARGET_H
 
@@ -43,7 +43,8 @@ struct exported {
     const char *remark; /* comment at the top of the launch script: what the user must provide */
 };
 
-/* Printed, and written into the launch script, if the model was read from a config.json. */
+/* A note that keys of the model's config.json are not exported. It is printed, and written into the
+ * launch script, if the model was read from a config.json. */
 extern const char unexported_keys_note[];
 
 /* Adds a file and releases its text. */
@@ -58,7 +59,7 @@ struct target {
     const char *name; /* "megatron" */
     const char *summary;
     const char *source;
-    const char *stack; /* the shipped stack for its predictions */
+    const char *stack; /* the shipped stack (training software) that predicts its jobs */
     struct setting_table table;
     const struct target_rule *rules;
     const int *num_rules;

@@ -312,7 +312,7 @@ static bool read_knots(const json_t *knots, struct curve *out, struct err *err)
                        : err_set(err, ERR_INPUT, "", "expected a size, like \"1 MiB\"");
         if (ok && (*bytes <= 0 || (i > 0 && *bytes <= out->points[i - 1].bytes)))
             ok = err_set(err, ERR_INPUT, "",
-                         "expected a larger size than that of the previous point");
+                         "expected a size above 0 and above that of the previous point");
         if (!ok)
             return err_within_item(err, "knots", i);
     }
@@ -438,7 +438,7 @@ const struct fit_job *fit_table_find(const struct fit_table *table, const char *
     if (!found) {
         const char *nearest = text_nearest(name, names, (size_t)table->num_jobs);
         err_set(err, ERR_USAGE, name, "fit.json has no job of this name%s%s%s",
-                nearest ? "; did you mean \"" : "; calibration/fit.json names them",
+                nearest ? "; did you mean \"" : "; calibration/fit.json lists the jobs",
                 nearest ? nearest : "", nearest ? "\"?" : "");
     }
     arena_release(&arena);

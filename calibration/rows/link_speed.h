@@ -1,8 +1,8 @@
 /* calibration/rows/link_speed.h - reads a network's speed from the words of a measured row.
  *
  * Examples are "400 Gbps per node", "4x 100 Gb/s RoCE per node" and "RDMA 400Gb/s per GPU". The
- * speed is a number of Gb/s or Tb/s per node or per GPU; if a number of network cards precedes it,
- * it is per card. */
+ * speed is a number of Gb/s or Tb/s per node or per GPU. If a number of network cards precedes it,
+ * as in "4x 100", the node or GPU has that many cards of this speed. */
 #ifndef CALIBRATION_ROWS_LINK_SPEED_H
 #define CALIBRATION_ROWS_LINK_SPEED_H
 

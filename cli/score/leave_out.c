@@ -108,7 +108,8 @@ static void print_text(const struct source_shifts *found, const struct source_sh
                  100 * of->median, 100 * of->mean, 100 * of->p90, 100 * of->worst, 100 * of->bias,
                  100 * covered(all, of));
     }
-    text_add(&out, "  covered: share of the source's rows in the 90 %% interval of the tier, "
+    text_add(&out, "  tier: whether other sources ran the source's stack and GPU\n"
+                   "  covered: share of the source's rows in the 90 %% interval of the tier, "
                    "which is fitted without the source\n");
     fputs(text_get(&out), stdout);
     text_release(&out);

@@ -20,7 +20,7 @@ static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#d55e00
                                        "#6a9f00", "#e7298a", "#00a5a5", "#7f8c9a" };
 enum { NUM_COLOURS = LENGTH(colours) };
 
-/* A range of times that contains all points, in powers of ten. */
+/* All points lie between 10^low and 10^high seconds. */
 struct range {
     int low, high;
 };
@@ -154,7 +154,7 @@ static int shown_groups(const struct validation *v, int source)
     return v->scores.sources[source].kind[SCORE_TIME].not_fitted.groups;
 }
 
-/* A source's colour. Hidden sources do not count in the order of colours. */
+/* A source's colour. Sources without a held-out run are not drawn and take no colour. */
 static const char *colour_of(const struct validation *v, int source)
 {
     int earlier = 0;
@@ -182,7 +182,7 @@ static void add_dots(struct text *svg, const struct validation *v, const struct 
     text_add(svg, "\"/>\n");
 }
 
-/* Draws large sources below small ones. */
+/* Draws sources with many runs first, so that their dots do not cover those of small sources. */
 static void add_sources(struct text *svg, const struct validation *v, const struct range *range)
 {
     enum { MANY = 300 };

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Least gain in tokens/s for which a nearby batch is shown. */
+/* Least relative gain in tokens/s for which another batch, or fewer GPUs, is shown. */
 #define LEAST_GAIN 0.05
 
 static void begin(const struct search_request *request, struct nearby_view *view)
@@ -94,7 +94,7 @@ void nearby_release(struct nearby_view *view)
 
 /* --- text output -------------------------------------------------------------------------- */
 
-/* Adds a changed request: "864 GPUs", "batch 1500", "992 GPUs, batch 1488". */
+/* Writes how the request was changed: "864 GPUs", "batch 1500", "992 GPUs, batch 1488". */
 static void add_change(const struct nearby_view *view, const struct nearby *nearby,
                        struct text *out)
 {

@@ -23,10 +23,12 @@ struct place {
 /* The place of a single rank. */
 struct place place_alone(void);
 
-/* Reads the variables of the first launcher that has set the variable of its ranks (place.c); the
- * result is place_alone() if none has. The token is SIMSEARCH_TOKEN, which our own launcher draws
- * at random. If it is not set, the job number of srun or torchrun is the token; others can guess
- * it. Returns false with ERR_INPUT, where = the variable, when a variable is missing, is no number
+/* Reads the variables of the launcher that started this process. Each launcher is recognised by a
+ * variable that it sets only in its ranks; place.c lists these variables, and the first that is set
+ * decides. The result is place_alone() if none is set. The token is SIMSEARCH_TOKEN, which our own
+ * launcher draws at random. If it is not set, the token is the job and step number of srun or the
+ * run id of torchrun, which others can guess; mpirun needs no token, as its ranks meet through MPI.
+ * Returns false with ERR_INPUT, where = the variable, when a variable is missing, is no number
  * or contradicts another one. */
 bool place_of_environment(struct place *place, struct err *err);
 

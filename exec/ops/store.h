@@ -60,13 +60,14 @@ struct update {
 bool store_new(struct machine *machine, struct store *store, int optimizer);
 void store_free(struct machine *machine, struct store *store);
 
-/* Sets this rank's values from fp32 values of all elements (ZeRO-3: of those that it updates), and
- * its moments from those of the elements that it updates; `moments` beyond the optimizer's are not
- * read. Returns when the values are set. */
+/* Sets this rank's values and moments. `values` has the fp32 values of all elements, or with ZeRO-3
+ * only of the elements that this rank updates. `moments` has the moments of the elements that it
+ * updates; only as many arrays are read as the optimizer has moments. Returns when the values are
+ * set. */
 bool store_set(struct machine *machine, struct store *store, const float *values,
                float *const moments[2], struct err *err);
 
-/* The range of elements that this rank updates, and their number. */
+/* The range of elements that this rank updates, their number, and the first of them. */
 struct range store_updated_range(const struct store *store);
 size_t store_updated(const struct store *store);
 size_t store_first_updated(const struct store *store);
@@ -80,9 +81,9 @@ int store_num_moments(const struct store *store);
  * store_drop_gradients: drops them. */
 void store_open_gradients(struct machine *machine, struct store *store);
 void store_drop_gradients(struct machine *machine, struct store *store);
-/* On `stream`: sums partial gradients over `tensor`; sums gradients over `data` into the memory
- * that the optimizer reads. ZeRO-2 and 3 can then drop whole gradients. A NULL group means one
- * rank. */
+/* store_sum_partial sums partial gradients over the group `tensor`. store_reduce sums gradients
+ * over the group `data` into the memory that the optimizer reads; ZeRO-2 and 3 can then drop the
+ * whole gradients. Both run on `stream`. A NULL group means one rank. */
 void store_sum_partial(struct machine *machine, struct store *store, struct group *tensor,
                        struct stream *stream);
 void store_reduce(struct machine *machine, struct store *store, struct group *data,

@@ -1,5 +1,6 @@
 /* search/uneven/joint.h - constraints on all stages of a plan together: the number of stage types,
- * the same recompute for all, and the memory of shared hosts.
+ * equally many recomputed layers on all stages, and the memory of hosts that several ranks share.
+ * Stages of one type have the same layers of each kind and equally many recomputed layers.
  *
  * A node's host holds what its ranks offload: the optimizer state with the gradients that it reads,
  * and activations of layers not in use. */
@@ -11,16 +12,17 @@
 /* Whether the plan meets the request's constraints on all stages together. */
 bool joint_holds(const struct search *search, const struct plan *plan);
 
-/* Bytes that one rank of a stage with of_kind[] layers keeps on its host. */
+/* Bytes that one rank of `stage` keeps on its host if the stage has of_kind[k] layers of kind k. */
 double joint_host_bytes(const struct search *search, const struct plan *plan, int stage,
                         const int of_kind[MAX_BLOCK_KINDS]);
 
-/* Bytes on the fullest host, and a lower bound of the mean over hosts that holds for every division
- * of the layers: when it exceeds the limit, no division meets the limit. */
+/* Bytes on the fullest host. */
 double joint_most_host_bytes(const struct search *search, const struct plan *plan);
+/* A lower bound of the mean bytes of a host, for every division of the layers. If it exceeds the
+ * limit of a host, no division meets the limit. */
 double joint_mean_host_bytes(const struct search *search, const struct plan *plan);
 
-/* A kind of node: ranks[stage] is the number of ranks of each stage on it. */
+/* A kind of node: a node of this kind has ranks[stage] ranks of each stage. */
 struct host_node {
     const double *ranks;
 };

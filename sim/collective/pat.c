@@ -7,7 +7,8 @@ static const double base_latency_s = US(8.0);
 /* Latency per rank. NCCL's comment: "still a linear part; hopefully we'll manage to remove it". */
 static const double rank_latency_s = US(2.8);
 
-/* NCCL has PAT since 2.23 and by default uses it only with one rank per node [ncclPatEnable]. */
+/* NCCL has had PAT since version 2.23; by default it uses PAT only with one rank per node
+ * [ncclPatEnable]. */
 bool pat_available(const struct comm_group *group, enum collective collective,
                    enum protocol protocol)
 {
@@ -15,9 +16,10 @@ bool pat_available(const struct comm_group *group, enum collective collective,
            protocol == PROTOCOL_SIMPLE && group->num_ranks == group->num_nodes;
 }
 
-/* Parallel aggregated trees take log2(n) steps; the latency of a step is that of a tree's hop (one
- * rank per node) divided by 3.5. The bandwidth is three quarters of the bus bandwidth and is not
- * converted to algorithm bandwidth. */
+/* Parallel aggregated trees take log2(nodes) steps, rounded down; the latency of a step is that of
+ * a hop of the tree algorithm, divided by 3.5. With one rank per node, ranks and nodes are equally
+ * many. The bandwidth is three quarters of the bus bandwidth and is not converted to algorithm
+ * bandwidth. */
 void pat_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
               double message_bytes, double *latency_s, double *bytes_per_s)
 {

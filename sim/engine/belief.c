@@ -16,18 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DRAWS: random draws of the plans' times. OUTLOOK_DRAWS and OUTLOOKS: draws of the times that
- * further runs may show. MOST_FURTHER: maximum number of further runs that are considered
- * together. */
+/* DRAWS: number of random draws of the plans' times; belief_outlook makes OUTLOOK_DRAWS of them.
+ * OUTLOOKS: number of draws of the times that further runs may show. MOST_FURTHER: maximum number
+ * of further runs that are considered together. */
 enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_FURTHER = 8 };
 
 /* --- before any run ------------------------------------------------------------------------ */
 
 #define CLASS(name) ((int)(offsetof(struct error_widths, name) / sizeof(double)))
 
-/* Whether two plans' matrix products have the same shapes, which depend on a rank's tokens per
- * microbatch and on the numbers of tensor and expert ranks, and the same precision and attention
- * kernel. */
+/* Whether two plans have the same precision, the same attention kernel, and matrix products of the
+ * same shapes. The shapes depend on a rank's tokens per microbatch and on the numbers of tensor and
+ * expert ranks. */
 static bool has_same_shapes(const struct plan *a, const struct plan *b)
 {
     return a->tp == b->tp && a->ep == b->ep && a->etp == b->etp &&
@@ -51,9 +51,9 @@ bool plans_are_alike(const struct plan *a, const struct plan *b, int class)
 
 /* The standard deviations of a run's error, by class of its time. */
 struct errors {
-    /* standard deviation of the class's factor, which all runs share */
+    /* of the error that the class's factor causes; all runs share the factor */
     double shared[NUM_ERROR_PARTS];
-    double own[NUM_ERROR_PARTS];
+    double own[NUM_ERROR_PARTS]; /* of the remaining error */
 };
 
 void belief_own_errors(const struct system *system, const struct believed *run,
@@ -68,8 +68,8 @@ void belief_own_errors(const struct system *system, const struct believed *run,
         own[k] = chance_own_width(&alone, shares) / normal_90;
         sum2 += own[k] * own[k];
     }
-    if (!(sum2 > 0)) /* the stack has no interval widths by class of time, like this project's own
-                        executor */
+    if (!(sum2 > 0)) /* the stack, such as this project's own executor, has no interval widths by
+                        class of time */
         own[0] = fmax(stack->errors.log, system->profile.error_log) / normal_90;
 }
 
@@ -90,8 +90,8 @@ static bool has_same_widths(const struct model *a, const struct model *b)
     return a == b || (a->hidden == b->hidden && a->ffn == b->ffn && a->expert_ffn == b->expert_ffn);
 }
 
-/* The share of a run's own error in a class (the part that not all runs have in common) that two
- * runs have in common. */
+/* The correlation of two runs' own errors in a class. A run's own error is what remains without the
+ * factor that all runs share. */
 static double own_share(const struct believed *of, const struct believed *with,
                         const struct model *model, int class)
 {

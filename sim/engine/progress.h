@@ -43,8 +43,8 @@ struct progress *progress_new(int num_ranks, int slots_per_rank, struct slowdown
 /* The time of the last event; 0 before the first. */
 double progress_now_s(const struct progress *progress);
 
-/* The slot's activity. Callers fill it in place before it starts, as copying it would take a tenth
- * of the run time. */
+/* The slot's activity. Callers fill it in place before progress_start, as copying activities would
+ * take a tenth of the simulator's time. */
 struct activity *progress_slot(struct progress *progress, int slot);
 void progress_start(struct progress *progress, int slot);
 

@@ -61,8 +61,8 @@ struct generator {
      * NULL: the same as of_round. */
     int (*most_of_round)(const struct schedule_shape *shape, int stage, int round);
     /* For each chunk of a stage: how many of its microbatches in in_flight() wait only for
-     * BACKWARD_WEIGHT, and so hold fewer activations. The BACKWARD_INPUT after the peak adds one.
-     * NULL: the backward is not split. */
+     * BACKWARD_WEIGHT, and so hold fewer activations. Right after the peak, a further
+     * BACKWARD_INPUT makes it one more. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
     /* The number of backwards of the stage's chunk in a round that are paired with a forward of the
      * stage's other chunk. NULL: the schedule has no pairs. */
@@ -120,8 +120,9 @@ struct schedule *schedule_compute_order(const struct generator *generator,
                                         struct err *err);
 
 /* Text form, one line per stage: "0: F0.0 SA0.0>1@0 F0.1 ... B0.0@7 ...": opcode, chunk.microbatch,
- * >peer (to) or <peer (from), & (first of a pair), @after. schedule_parse is its exact inverse; it
- * takes the shape from the highest chunk and microbatch. An error's `where` is "line N". */
+ * >peer (to) or <peer (from), & (first of a pair), @after (index of an earlier instruction of the
+ * stage that must have finished). schedule_parse is the exact inverse of schedule_write; it takes
+ * the shape from the highest chunk and microbatch. An error's `where` is "line N". */
 void schedule_write(const struct schedule *schedule, struct text *out);
 struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err);
 
@@ -129,13 +130,14 @@ struct schedule *schedule_parse(const char *text, struct arena *arena, struct er
  * - Each chunk runs each microbatch on its own stage, forward once, then backward once, either
  *   whole or input gradient before weight gradient. The passes of a pair are of two chunks.
  * - On each directed link sends match receives in order. `after` names earlier instructions. A
- *   receive is posted at most one compute instruction ahead, or schedule_lead() more.
+ *   receive is posted at the earliest when the compute instruction before its pass begins or, if
+ *   schedule_lead() is not 0, when the pass of its direction schedule_lead() + 1 before begins.
  * - Updated parameters are gathered once per chunk.
  * - Reductions follow the backwards whose gradients they reduce, in the same order on mirrored
  *   stages. The tied reduction, the norm and the update follow them.
  * - Parameters are averaged once, either all before the update ends or all after it.
- * - There is no deadlock even if no send completes before its receive is posted, with the lanes of
- *   a rank running in order.
+ * - There is no deadlock even if no send completes before its receive is posted. Each lane of a
+ *   rank (sim/schedule/instr.h) runs its instructions in the order of the list.
  *
  * An error's `where` is "stage S, instruction I", or "stage S" if an instruction is missing. */
 bool schedule_check(const struct schedule *schedule, struct err *err);

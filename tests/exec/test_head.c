@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* The largest number of rows in a block. The 16 rows of a sequence then have blocks of one row,
- * equal blocks, unequal blocks, or one block of all rows. */
+/* The largest number of rows in a block. With these limits the 16 rows of a sequence are divided
+ * into blocks of one row, equal blocks, or unequal blocks, or are one block. */
 static const int rows[] = { 1, 5, 8, 15, 16, 1000 };
 static const char *const layouts[] = {
     "mb1",

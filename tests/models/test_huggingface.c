@@ -28,8 +28,8 @@ static const struct {
     { "qwen3-0.6b", "qwen3", "qwen3", 596049920, 8192, 1e6, 1e-6 },
 };
 
-/* For each of these models with experts, the config must give the same model as the preset of that
- * name. Grok-1 has no config.json. */
+/* For each of these models, most of which have experts, the config must give the same model as the
+ * preset of that name. Grok-1 has no config.json. */
 static const char *const experts[] = {
     "mixtral-8x7b",
     "mixtral-8x22b",
@@ -240,8 +240,8 @@ static bool is_first_of_its_architecture(const struct family *family)
     return first == family;
 }
 
-/* A config is read as the same model with and without model_type. The preset file that is written
- * for it gives the same model again. */
+/* A config is read as the same model with and without model_type, and the preset file that is
+ * written for this model can be read. */
 START_TEST(a_family_is_recognised_with_or_without_model_type)
 {
     const struct family *family = &families[_i];
@@ -263,7 +263,8 @@ START_TEST(a_family_is_recognised_with_or_without_model_type)
 }
 END_TEST
 
-/* Tests wrong types, missing and out-of-range values for each integer key of the table. */
+/* Tests values of wrong types and out of range for each integer key of the family, except keys
+ * inside an inner object. */
 START_TEST(the_error_of_a_wrong_value_names_its_key)
 {
     static const char *const values[] = {
@@ -460,7 +461,7 @@ START_TEST(an_error_in_a_config_names_its_line)
 END_TEST
 
 /* The default sequence is the minimum of 8192 tokens, the positions that the config allows, and the
- * window. */
+ * window. The exception is Bloom, whose config states the sequence length of the training. */
 static const struct {
     const char *family, *changes;
     int seq, allowed_seq, window;
@@ -468,7 +469,7 @@ static const struct {
     { "llama", "{\"max_position_embeddings\": 131072}", 8192, 131072, 0 },
     { "llama", "{\"max_position_embeddings\": 4096}", 4096, 4096, 0 },
     { "gpt2", "{}", 1024, 1024, 0 },
-    { "bloom", "{\"seq_length\": 16384}", 16384, 0, 0 }, /* states the trained length */
+    { "bloom", "{\"seq_length\": 16384}", 16384, 0, 0 }, /* the length of the training */
     { "mistral", "{}", 4096, 32768, 4096 },
     { "mistral", "{\"sliding_window\": 1024}", 1024, 32768, 1024 },
     { "mistral", "{\"sliding_window\": null}", 8192, 32768, 0 },

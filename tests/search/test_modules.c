@@ -71,8 +71,8 @@ static void check_methods(int seed, int *chosen)
     search_result_release(&found);
 }
 
-/* Number of instances with experts that `make campaign` and `make test` use; there are more
- * instances without experts. */
+/* `make campaign` and `make test` draw instances until this many of them have a model with
+ * experts. */
 enum { ALL_OF_EXPERTS = 300, GATE_OF_EXPERTS = 2 };
 
 START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)
@@ -85,8 +85,10 @@ START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)
         instance_release(&instance);
     }
     if (is_campaign())
-        printf("%d instances, %d of models with experts, %d plans that recompute other modules\n",
-               count, of_experts, chosen);
+        printf(
+            "%d instances, %d of models with experts, %d plans that recompute modules other than "
+            "attention's core\n",
+            count, of_experts, chosen);
     instance_load(&instance);
     ck_assert_int_gt(chosen, 0);
 }
@@ -112,8 +114,9 @@ static double least_step_s(struct search_request request)
     return step_s;
 }
 
-/* The step time of the fastest plan if `words` fix the recompute. Without `words` only the choice
- * of modules is switched off. recompute=full also stands for full:K if full itself does not fit. */
+/* The step time of the fastest plan if `words` fix the recompute. If `words` is NULL, all kinds of
+ * recompute are searched, but not the sets of modules. Where full recompute does not fit, the
+ * search tries full:K (one kept input per K layers) instead. */
 static double fixed_s(const char *words)
 {
     struct search_request request = new_request("bnb");
@@ -235,7 +238,7 @@ static void check_stages(uint64_t seed, const char *fix, int *mixed)
                   (int)seed);
     ck_assert_msg(bnb.step_s == listed.fastest_s ||
                       fabs(bnb.step_s - listed.fastest_s) <= 1e-12 * listed.fastest_s,
-                  "seed %d: %s finds %.17g s, but the fastest of all plans takes %.17g s",
+                  "seed %d: bnb found %s, which takes %.17g s, but the fastest plan takes %.17g s",
                   (int)seed, bnb.layout, bnb.step_s, listed.fastest_s);
     ck_assert_double_eq(bnb.candidates, listed.plans);
     ck_assert_double_eq(dp.candidates, listed.plans);
@@ -284,8 +287,8 @@ START_TEST(parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective
 }
 END_TEST
 
-/* Lower bounds of memory that hold for all sets of modules, collected in a walk over plans with
- * selective recompute. */
+/* A walk over plans with selective recompute, which checks the lower bounds of the memory of each
+ * set of modules. */
 struct floored {
     struct evaluator *evaluator;
     const struct space *space;

@@ -35,7 +35,7 @@ static void load(const char *cluster, int num_gpus, const char *name)
     ck_assert_msg(ok, "%s: %s", err.where, err.msg);
     if (model.batch == 0)
         model.batch = 512;
-    /* with norms of queries and keys, as in Qwen3 */
+    /* Llama 3 has no norms of queries and keys; it gets them here to test them */
     model.qk_norm = strcmp(name, "llama3-70b") == 0;
 }
 
@@ -96,9 +96,10 @@ static struct partition programmed(const struct partition_problem *problem)
     return partition;
 }
 
-/* --- the chain of the lecture ----------------------------------------------------------- */
+/* --- the chain of the lecture (docs/lecture.md) --------------------------------------------- */
 
-/* The chain is X W1 W2 W3, and all activations have size S. Costs are in units of S. */
+/* The chain is X W1 W2 W3, and all activations have size S. Costs are in units of S (n - 1) / n for
+ * n ranks. */
 static struct partition_problem three_products(bool has_reduce_scatter, unsigned first,
                                                unsigned second, unsigned third)
 {
@@ -312,7 +313,7 @@ START_TEST(a_chain_file_gives_sizes_relative_to_x)
 }
 END_TEST
 
-/* In these files line 2 has the operator. */
+/* Each operator of these files is on a line of its own, from line 2 on. */
 static const struct {
     const char *operators, *where, *says;
 } faulty[] = {
@@ -436,11 +437,12 @@ static struct piece_cost layer_of(const struct plan *plan)
     return pieces_cost(&hardware, &model, plan, &arena).at[0];
 }
 
-/* The problem's costs of Megatron's two partitions must equal the costs of the cost model's layer,
- * which is computed from another op list (sequence of operations). */
+/* The costs that the partition problem gives Megatron's two partitions must equal those that the
+ * cost model gives a layer, which it computes from another op list (sequence of operations). */
 static void check_against_layer(const char *layout, const char *name)
 {
-    hardware.stack.user_buffers = false; /* partitions split no collective */
+    /* user buffers split collectives into pieces, which partitions do not model */
+    hardware.stack.user_buffers = false;
     struct plan plan = plan_on(&hardware, &model, layout, &arena);
     struct partition_problem problem = problem_of(&plan);
     struct piece_cost layer = layer_of(&plan);
@@ -543,8 +545,9 @@ START_TEST(if_weights_must_be_split_megatrons_sequence_parallelism_is_best)
 }
 END_TEST
 
-/* The lecture's claim about sequence parallelism: communication stays the same except for a second
- * gather in the backward, the time outside the matrix products falls, and so does memory. */
+/* A claim of the lecture (docs/lecture.md) about sequence parallelism: communication stays the same
+ * except for a second gather in the backward, the time outside the matrix products falls, and so
+ * does memory. */
 START_TEST(sequence_parallelism_saves_memory_and_the_time_of_norms)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");

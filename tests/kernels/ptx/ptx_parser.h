@@ -48,14 +48,15 @@ void ptx_take_word(struct ptx_parser *p, char word[PTX_MOST_NAME]);
 bool ptx_take(struct ptx_parser *p, const char *mark);
 bool ptx_expect(struct ptx_parser *p, const char *mark);
 
-/* Reads the text up to the mark, without spaces. */
+/* Reads the text up to `mark`, leaves out its spaces, and moves past the mark. */
 bool ptx_take_until(struct ptx_parser *p, char mark, char text[PTX_MOST_STATEMENT]);
 int ptx_bits_of_type(const char *type);
 
-/* Reads `.reg .TYPE NAME, NAME...`; the position is after `.reg`. */
+/* Reads the rest of `.reg .TYPE NAME, NAME...;`, of which the caller has read `.reg`. */
 bool ptx_take_registers(struct ptx_parser *p);
 
-/* Finds the latest declaration, which belongs to the innermost scope. */
+/* Finds a register by name. If several declarations match, the latest counts, as it belongs to the
+ * innermost scope. */
 bool ptx_find_register(const struct ptx_parser *p, const char *name, struct ptx_operand *out);
 bool ptx_read_operands(struct ptx_parser *p, struct ptx_insn *insn, char *text);
 
