@@ -250,15 +250,11 @@ char **file_list_json(const char *folder, size_t *count)
     if (!listing)
         return NULL;
     char **names = NULL;
-    size_t capacity = 0;
     for (struct dirent *entry = readdir(listing); entry; entry = readdir(listing)) {
         char *stem = json_stem(entry->d_name);
         if (!stem)
             continue;
-        if (*count == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
-            names = arena_grow(names, capacity * sizeof *names);
-        }
+        names = arena_extend(names, *count, sizeof *names);
         names[(*count)++] = stem;
     }
     closedir(listing);

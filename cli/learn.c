@@ -163,8 +163,7 @@ static void print_lesson(const struct lesson *lesson)
     const struct learned_gpu *gpu = &after->gpus[lesson->gpu];
     printf("  %s%s on %s: factor on all times %.3f (before: %.3f), its standard deviation %.1f %% "
            "(before: %.1f %%); %d run%s\n    the factor is %s: factors of this stack lower the "
-           "error with a "
-           "probability of %.0f %% (limit %.0f %%)\n",
+           "error with a probability of %.0f %% (limit %.0f %%)\n",
            after->stack, after->experts ? ", with experts" : "", gpu->profile,
            gpu->factor.time_ratio, lesson->ratio_before, 100 * gpu->factor.ratio_error,
            100 * lesson->error_before, gpu->num_ratios, gpu->num_ratios == 1 ? "" : "s",

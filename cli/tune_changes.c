@@ -1,5 +1,6 @@
 /* Finds the plans that differ from the present one in a few settings, and the best plan of all. */
 #include "base/length.h"
+#include "base/statistics.h"
 #include "cli/runnable.h"
 #include "cli/tune.h"
 #include "sim/engine/chances.h"
@@ -256,9 +257,8 @@ static void judge(const struct tuning *t, struct change *change)
 
 static int by_time(const void *a, const void *b)
 {
-    double x = ((const struct change *)a)->plan.prediction.step_s;
-    double y = ((const struct change *)b)->plan.prediction.step_s;
-    return (x > y) - (x < y);
+    return numbers_order(((const struct change *)a)->plan.prediction.step_s,
+                         ((const struct change *)b)->plan.prediction.step_s);
 }
 
 void tune_find_changes(struct tuning *t, struct search_request *request, struct changes *out)

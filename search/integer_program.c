@@ -1,6 +1,7 @@
 /* Solves linear programs with integer columns by GLPK, and turns GLPK's aborts into errors. */
 #include "search/integer_program.h"
 
+#include "base/arena.h"
 #include "base/clock.h"
 
 #include <glpk.h>
@@ -12,28 +13,25 @@
 
 /* --- building --------------------------------------------------------------------------------- */
 
-static void *grow(void *array, int count, size_t size)
-{
-    return arena_extend(array, (size_t)count, size);
-}
-
 int program_add_column(struct integer_program *program, struct program_column column)
 {
-    program->columns = grow(program->columns, program->num_columns, sizeof *program->columns);
+    program->columns =
+        arena_extend(program->columns, (size_t)program->num_columns, sizeof *program->columns);
     program->columns[program->num_columns] = column;
     return program->num_columns++;
 }
 
 int program_add_row(struct integer_program *program, double lower, double upper)
 {
-    program->rows = grow(program->rows, program->num_rows, sizeof *program->rows);
+    program->rows = arena_extend(program->rows, (size_t)program->num_rows, sizeof *program->rows);
     program->rows[program->num_rows] = (struct program_row){ lower, upper, program->num_terms, 0 };
     return program->num_rows++;
 }
 
 void program_add_term(struct integer_program *program, int column, double coefficient)
 {
-    program->terms = grow(program->terms, program->num_terms, sizeof *program->terms);
+    program->terms =
+        arena_extend(program->terms, (size_t)program->num_terms, sizeof *program->terms);
     program->terms[program->num_terms++] = (struct program_term){ column, coefficient };
     program->rows[program->num_rows - 1].num_terms++;
 }

@@ -3,6 +3,7 @@
 #include "calibration/fit/widths.h"
 
 #include "base/normal.h"
+#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -66,9 +67,7 @@ struct scaled {
 
 static int compare_scaled(const void *a, const void *b)
 {
-    double x = ((const struct scaled *)a)->size;
-    double y = ((const struct scaled *)b)->size;
-    return (x > y) - (x < y);
+    return numbers_order(((const struct scaled *)a)->size, ((const struct scaled *)b)->size);
 }
 
 /* The weighted 90 % quantile, with one additional row of mean weight (split conformal

@@ -156,21 +156,29 @@ static double rows_log_likelihood(const struct learned_gpu *gpu, double core, do
     return sum;
 }
 
+/* Replaces the weights, which are logarithms, by numbers relative to the largest; returns their
+ * sum. */
+static double from_logarithms(struct density *of)
+{
+    double most = -HUGE_VAL, sum = 0;
+    for (int i = 0; i <= GRID; i++)
+        most = fmax(most, of->weight[i]);
+    for (int i = 0; i <= GRID; i++)
+        sum += of->weight[i] = exp(of->weight[i] - most);
+    return sum;
+}
+
 /* Calls log_density at each point. */
 static struct moments fill(const struct question *q,
                            double (*log_density)(const struct question *, double), double low,
                            double high, struct density *out)
 {
     struct moments found = { 0, 0 };
-    double most = -HUGE_VAL, sum = 0;
     out->low = low;
     out->step = (high - low) / GRID;
-    for (int i = 0; i <= GRID; i++) {
-        out->weight[i] = log_density(q, low + i * out->step);
-        most = fmax(most, out->weight[i]);
-    }
     for (int i = 0; i <= GRID; i++)
-        sum += out->weight[i] = exp(out->weight[i] - most);
+        out->weight[i] = log_density(q, low + i * out->step);
+    double sum = from_logarithms(out);
     for (int i = 0; i <= GRID; i++) {
         out->weight[i] /= sum;
         found.mean += out->weight[i] * (low + i * out->step);
@@ -235,15 +243,11 @@ static void add_own_part(struct question *q, const struct learned_gpu *gpu, doub
 {
     struct own_part *own = &q->own[q->num_own++];
     struct density *grid = &own->likelihood;
-    double most = -HUGE_VAL;
     own->gpu = q->gpu = gpu;
     fill_closely(q, gpu_density, low, high, grid);
-    for (int i = 0; i <= GRID; i++) {
-        grid->weight[i] = rows_log_likelihood(gpu, q->core, grid->low + i * grid->step);
-        most = fmax(most, grid->weight[i]);
-    }
     for (int i = 0; i <= GRID; i++)
-        grid->weight[i] = exp(grid->weight[i] - most);
+        grid->weight[i] = rows_log_likelihood(gpu, q->core, grid->low + i * grid->step);
+    from_logarithms(grid);
 }
 
 static struct moments moments_on(const struct own_part *own, const struct density *shared)

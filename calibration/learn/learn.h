@@ -43,7 +43,7 @@ extern const double most_learned_factor;
 bool learn_prior_find(const struct source_shifts *shifts, const char *without,
                       struct learn_prior *out, struct err *err);
 
-/* What the rows on one GPU have changed. */
+/* The change of a GPU's factor by its new rows. */
 struct lesson {
     struct learned_stack *after; /* a member of the overlay */
     int gpu;                     /* index in its `gpus` */

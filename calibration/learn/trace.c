@@ -217,14 +217,12 @@ static bool read_nsys(const char *path, char *text, size_t length, struct events
 
 static int by_start(const void *a, const void *b)
 {
-    double x = ((const struct kernel *)a)->start_s, y = ((const struct kernel *)b)->start_s;
-    return (x > y) - (x < y);
+    return numbers_order(((const struct kernel *)a)->start_s, ((const struct kernel *)b)->start_s);
 }
 
 static int by_step_start(const void *a, const void *b)
 {
-    double x = ((const struct span *)a)->start_s, y = ((const struct span *)b)->start_s;
-    return (x > y) - (x < y);
+    return numbers_order(((const struct span *)a)->start_s, ((const struct span *)b)->start_s);
 }
 
 /* Adds the steps between the ends of the optimizer's phases. */

@@ -1,25 +1,21 @@
 #include "calibration/rows/stratum.h"
 
 #include "base/length.h"
+#include "base/statistics.h"
 
 #include <string.h>
-
-static int compare_numbers(double x, double y)
-{
-    return (x > y) - (x < y);
-}
 
 static int compare_strata(const struct run_row *x, const struct run_row *y)
 {
     const int differences[] = {
-        strcmp(x->source_key, y->source_key),      strcmp(x->gpu, y->gpu),
-        strcmp(x->software, y->software),          strcmp(x->precision, y->precision),
-        compare_numbers(x->n_gpus, y->n_gpus),     compare_numbers(x->layers, y->layers),
-        compare_numbers(x->hidden, y->hidden),     compare_numbers(x->heads, y->heads),
-        compare_numbers(x->kv_heads, y->kv_heads), compare_numbers(x->ffn_hidden, y->ffn_hidden),
-        compare_numbers(x->vocab, y->vocab),       compare_numbers(x->experts, y->experts),
-        compare_numbers(x->topk, y->topk),         compare_numbers(x->seq, y->seq),
-        compare_numbers(x->gbs_seqs, y->gbs_seqs),
+        strcmp(x->source_key, y->source_key),    strcmp(x->gpu, y->gpu),
+        strcmp(x->software, y->software),        strcmp(x->precision, y->precision),
+        numbers_order(x->n_gpus, y->n_gpus),     numbers_order(x->layers, y->layers),
+        numbers_order(x->hidden, y->hidden),     numbers_order(x->heads, y->heads),
+        numbers_order(x->kv_heads, y->kv_heads), numbers_order(x->ffn_hidden, y->ffn_hidden),
+        numbers_order(x->vocab, y->vocab),       numbers_order(x->experts, y->experts),
+        numbers_order(x->topk, y->topk),         numbers_order(x->seq, y->seq),
+        numbers_order(x->gbs_seqs, y->gbs_seqs),
     };
     size_t i = 0;
     while (differences[i] == 0 && i + 1 < LENGTH(differences))

@@ -3,6 +3,7 @@
 #include "calibration/rows/trait.h"
 
 #include "base/length.h"
+#include "base/statistics.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -47,9 +48,7 @@ static int compare_column(const struct column *column, const struct run_row *a,
     const void *y = (const char *)b + column->offset;
     if (column->is_text)
         return strcmp(*(const char *const *)x, *(const char *const *)y);
-    double p = *(const double *)x;
-    double q = *(const double *)y;
-    return (p > q) - (p < q);
+    return numbers_order(*(const double *)x, *(const double *)y);
 }
 
 static int compare_traits(const struct entry *x, const struct entry *y)

@@ -3,14 +3,10 @@
 
 #include "base/length.h"
 #include "base/parallel.h"
+#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static int compare_numbers(double x, double y)
-{
-    return (x > y) - (x < y);
-}
 
 /* Orders cases so that those of one system and model are adjacent, then by their place in the
  * file. */
@@ -20,10 +16,10 @@ static int compare_cases(const void *a, const void *b)
     const struct run_case *y = *(const struct run_case *const *)b;
     const int differences[] = {
         (x->system > y->system) - (x->system < y->system),
-        compare_numbers(x->model.layers, y->model.layers),
-        compare_numbers(x->model.hidden, y->model.hidden),
-        compare_numbers(x->model.seq, y->model.seq),
-        compare_numbers(x->model.batch, y->model.batch),
+        numbers_order(x->model.layers, y->model.layers),
+        numbers_order(x->model.hidden, y->model.hidden),
+        numbers_order(x->model.seq, y->model.seq),
+        numbers_order(x->model.batch, y->model.batch),
         (x > y) - (x < y),
     };
     size_t i = 0;

@@ -14,9 +14,7 @@ const char *const score_kind_names[NUM_SCORE_KINDS] = { "sources", "dense", "moe
 
 static int compare_sizes(const void *a, const void *b)
 {
-    double x = fabs(*(const double *)a);
-    double y = fabs(*(const double *)b);
-    return (x > y) - (x < y);
+    return numbers_order(fabs(*(const double *)a), fabs(*(const double *)b));
 }
 
 struct score score_errors(double *errors, int n)

@@ -17,7 +17,7 @@ struct comparison {
     bool left_out;      /* the space lacked this faster layout, which was then added */
 };
 
-/* What the answer shows below its header. */
+/* The part of an answer below its header. */
 struct ranking {
     const struct search_result *result; /* the best plan of each kind */
     const struct kinds *kinds;

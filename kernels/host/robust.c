@@ -4,6 +4,7 @@
 #include "kernels/host/robust.h"
 
 #include "base/arena.h"
+#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,12 +75,6 @@ void robust_distances(long n, int count, const float *x, double *squares)
             squares[j * count + i] = squares[i * count + j];
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* A distance to a vector with a NaN counts as infinite. */
 static double or_infinite(double square)
 {
@@ -93,7 +88,7 @@ static void sort_others(int count, int i, const double *squares, double *sorted)
     for (int j = 0; j < count; j++)
         if (j != i)
             sorted[others++] = or_infinite(squares[i * count + j]);
-    qsort(sorted, (size_t)others, sizeof *sorted, compare);
+    numbers_sort(sorted, (size_t)others);
 }
 
 void robust_krum(int count, int hostile, const double *squares, double *weights)

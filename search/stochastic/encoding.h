@@ -59,9 +59,9 @@ struct point encoding_point(const struct encoding *encoding, uint64_t key);
 /* Draws each digit uniformly from the allowed ones; false at a dead end. */
 bool point_draw(const struct encoding *encoding, struct random *rng, struct point *out);
 
-/* Of the digits with several values, moves each with probability 1 / num_factors, and at least one.
- * A digit moves by one step up or down; each further step is half as likely as the one before. A
- * digit that would leave its range is redrawn. */
+/* Moves each digit that has several values with probability 1 / num_factors, and at least one of
+ * them. A digit moves by one step up or down; each further step is half as likely as the one
+ * before. A digit that would leave its range is redrawn. */
 void point_mutate(const struct encoding *encoding, struct random *rng, struct point *point);
 
 #endif
